@@ -1,8 +1,8 @@
-//! The interface as Rust, from its published description (`proto/`).
+//! Generates Rust from the description of the interface (`proto/`).
 
 use std::error::Error;
 
-/// The services that the driver has.
+/// The services that the driver implements.
 const SERVICES: [&str; 3] = ["Identity", "Controller", "Node"];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -10,7 +10,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut description = protox::compile(["csi.proto"], ["proto"])?;
     for file in &mut description.file {
         file.service.retain(|s| SERVICES.contains(&s.name()));
-        // Places in the text, which are of all services.
+        // Source positions refer to the services by number, so that they would be wrong after the
+        // removal.
         file.source_code_info = None;
     }
     tonic_prost_build::configure()

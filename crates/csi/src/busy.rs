@@ -1,15 +1,15 @@
-//! One call at a time for each volume.
+//! Excludes concurrent calls for the same volume.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use tonic::Status;
 
-/// The volumes that a call works on.
+/// The set of volumes that calls are working on.
 #[derive(Debug, Default)]
 pub(crate) struct Busy(Mutex<BTreeSet<String>>);
 
-/// A volume that no other call works on until this is dropped.
+/// A guard: no other call works on the volume until this is dropped.
 #[derive(Debug)]
 #[must_use = "the volume is free again when this is dropped"]
 pub(crate) struct Taken<'a> {
@@ -18,11 +18,14 @@ pub(crate) struct Taken<'a> {
 }
 
 impl Busy {
-    /// Takes a volume.
+    /// Marks a volume as in use.
     ///
     /// # Errors
-    /// `ABORTED`, as the interface has it, if another call works on it: Kubernetes asks again.
+    /// Returns `ABORTED` if another call works on it, as the interface specifies. Kubernetes tries
+    /// again.
     pub(crate) fn take(&self, name: &str) -> Result<Taken<'_>, Status> {
+        // Inserting and removing cannot panic halfway, so that the set is consistent even if
+        // poisoned.
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !names.insert(name.to_owned()) {
             let said = format!("another call is in progress for volume {name:?}; try again");

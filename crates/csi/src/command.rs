@@ -1,20 +1,20 @@
-//! The usual tools of a machine with file systems: mkfs, mount, blkid and so on.
+//! Runs the system's tools for file systems: mkfs, mount, blkid and others.
 
 use std::ffi::OsStr;
 use std::process::{Command, Output};
 
 use tonic::Status;
 
-/// What a tool did: its exit status, and what it wrote.
+/// Runs a tool to its end, and returns its exit status and output.
 fn ended(program: &str, arguments: &[&OsStr]) -> Result<Output, Status> {
     let output = Command::new(program).args(arguments).output();
     output.map_err(|error| Status::failed_precondition(format!("cannot start {program}: {error}")))
 }
 
-/// Runs a tool to its end, and returns what it wrote.
+/// Runs a tool to its end, and returns its standard output.
 ///
 /// # Errors
-/// It is not there, or it fails: with what it said.
+/// Returns an error with the tool's standard error if it cannot be started or fails.
 pub(crate) fn run(program: &str, arguments: &[&OsStr]) -> Result<String, Status> {
     let output = ended(program, arguments)?;
     if output.status.success() {
@@ -26,7 +26,8 @@ pub(crate) fn run(program: &str, arguments: &[&OsStr]) -> Result<String, Status>
     Err(Status::internal(said))
 }
 
-/// The same; `None` if it ends with the status that says that there is nothing.
+/// Runs a tool like [`run`]. Returns `None` if it ends with the exit status that means that nothing
+/// was found.
 pub(crate) fn ask(
     program: &str,
     arguments: &[&OsStr],

@@ -1,4 +1,4 @@
-//! The controller service: volumes made, found, changed and removed.
+//! The controller service: creates, lists, changes and deletes volumes.
 
 use tonic::Status;
 use weir_config::units::Size;
@@ -17,7 +17,7 @@ use crate::rpc::*;
 use crate::terms::{self, Terms};
 use crate::volumes::{condition, told};
 
-/// What stands before the name in a token of a list.
+/// The text in front of the name in a token of a list.
 const AFTER: &str = "after ";
 
 answers! {
@@ -42,10 +42,10 @@ answers! {
     }
 }
 
-/// Forgets a volume and takes its file away. What an earlier attempt has left is taken away, too.
+/// Deletes a volume with its file. Files that earlier attempts have left are deleted as well.
 fn delete(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolumeResponse, Status> {
     let name = match driver.name(&request.volume_id) {
-        // There is no such volume.
+        // A volume that does not exist counts as deleted, as the interface requires.
         Err(status) if status.code() == tonic::Code::NotFound => {
             return Ok(DeleteVolumeResponse {});
         }
@@ -55,15 +55,18 @@ fn delete(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolume
     let volumes = driver.volumes()?;
     if let Some(volume) = volumes.named(name)? {
         if !volumes.is_own(&volume) {
-            // There is no such volume of the driver's.
+            // The volume does not belong to the driver, so that it does not exist as far as the
+            // caller is concerned.
             return Ok(DeleteVolumeResponse {});
         }
+        // The server must stop using the file before it is removed.
         volumes.forget(&volume)?;
     }
     tidy(driver, &volumes, name, None)?;
     Ok(DeleteVolumeResponse {})
 }
 
+/// Confirms the capabilities of a volume if all of them are supported.
 fn validate(
     driver: &Driver,
     request: &ValidateVolumeCapabilitiesRequest,
@@ -85,6 +88,7 @@ fn validate(
     })
 }
 
+/// Lists the driver's volumes page by page, by name.
 fn list(driver: &Driver, request: &ListVolumesRequest) -> Result<ListVolumesResponse, Status> {
     let most = usize::try_from(request.max_entries)
         .map_err(|_| Status::invalid_argument("max_entries must not be negative"))?;
@@ -95,6 +99,7 @@ fn list(driver: &Driver, request: &ListVolumesRequest) -> Result<ListVolumesResp
             .ok_or_else(|| Status::aborted(format!("{token:?} is not a valid starting token")))?,
     };
     let all = driver.volumes()?.all()?;
+    // The token has a name instead of an index, so that it stays valid when volumes are deleted.
     let mut page: Vec<_> = all.iter().filter(|v| v.name[..] > *after).collect();
     let more = most > 0 && page.len() > most;
     if more {
@@ -128,9 +133,11 @@ fn get(
     })
 }
 
-/// The largest volume of a class that this node takes now: nothing where no drive can promise it any more.
+/// Returns the size of the largest volume of a class that is possible on this node now. It is 0 if
+/// no drive can promise the contract.
 fn capacity(driver: &Driver, request: &GetCapacityRequest) -> Result<GetCapacityResponse, Status> {
     let here = request.accessible_topology.as_ref();
+    // Each driver reports the capacity of its own node only.
     let here = here.is_none_or(|topology| driver.is_here(topology));
     let most = if here { most(driver, request)? } else { 0 };
     let most = i64::try_from(most).unwrap_or(i64::MAX);
@@ -141,6 +148,7 @@ fn capacity(driver: &Driver, request: &GetCapacityRequest) -> Result<GetCapacity
     })
 }
 
+/// Returns the size of the largest possible volume, found by a dry run on each drive.
 fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
     let capabilities = &request.volume_capabilities;
     if !capabilities.is_empty() && unsupported(capabilities).is_some() {
@@ -160,12 +168,13 @@ fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
         if room == 0 {
             continue;
         }
-        // Only tried: it is not made.
+        // Only checked: nothing is created.
         let name = "a further volume";
         let file = file.join(name);
         let mut words = terms.words((name, drive), &file, &driver.options.sockets)?;
         words.insert("size".to_owned(), Size(room).to_string().into());
         match volumes.add(name, &words, true).map_err(|e| refused(&e)) {
+            // This drive cannot promise the contract.
             Err(status) if status.code() == tonic::Code::ResourceExhausted => {}
             tried => {
                 tried?;
@@ -176,6 +185,7 @@ fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
     Ok(most)
 }
 
+/// Grows the file of a volume. A size that is not larger than the present one changes nothing.
 fn expand(
     driver: &Driver,
     request: &ControllerExpandVolumeRequest,
@@ -187,6 +197,7 @@ fn expand(
     let _taken = driver.busy.take(id)?;
     let volumes = driver.volumes()?;
     let volume = volumes.find(id)?;
+    // A volume never shrinks.
     if size > volume.size_bytes {
         let file = volumes.file(&volume).ok_or_else(|| error::no_volume(id))?;
         let room = driver
@@ -200,19 +211,22 @@ fn expand(
             );
             return Err(Status::out_of_range(said));
         }
+        // The space is allocated before the server offers it.
         images::grow(&file, size).map_err(error::file("grow", &file))?;
     }
-    // The server looks at its files with every change. An earlier attempt may not have come so far.
+    // The server checks the sizes of its files with every change, even an empty one. An earlier
+    // attempt can have failed after it had grown the file.
     volumes.change(&volume, &Words::new())?;
     let size = size.max(volume.size_bytes);
     Ok(ControllerExpandVolumeResponse {
         capacity_bytes: i64::try_from(size).unwrap_or(i64::MAX),
-        // The device or the file system on it does not know yet.
+        // The device, or the file system on it, still has the old size.
         node_expansion_required: true,
     })
 }
 
-/// Changes the contract of a volume, whether or not it has clients. Keys that are not said stay.
+/// Changes the contract of a volume, which can be in use. Parameters that are not mentioned stay as
+/// they are.
 fn modify(
     driver: &Driver,
     request: &ControllerModifyVolumeRequest,
@@ -242,7 +256,7 @@ fn capabilities(
         Can::SingleNodeMultiWriter,
         Can::ModifyVolume,
     ];
-    // A driver that cannot ask its server yet has no clones yet.
+    // If the driver cannot reach its server yet, it offers no clones yet.
     let drives = driver.volumes()?.status().map(|status| status.drives);
     let mut drives = drives.unwrap_or_default().into_iter();
     if drives.any(|drive| driver.images.shares(&drive.name)) {

@@ -1,4 +1,7 @@
-//! Making a volume: on which drive, with which file, and what has become of an earlier attempt.
+//! Creates a volume: chooses a drive, makes the file, and handles the remains of earlier attempts.
+//!
+//! CSI calls must be idempotent. [`create`] therefore first looks for a volume that an earlier
+//! attempt has made.
 
 use std::path::Path;
 
@@ -17,14 +20,14 @@ use crate::rpc::{
 use crate::terms::Terms;
 use crate::volumes::{Volumes, told};
 
-/// Size of a volume of which none is asked, bytes.
+/// The size of a volume if the request does not specify one, in bytes.
 const SIZE: u64 = 1 << 30;
-/// What sizes are multiples of, bytes: what every file system can be made on.
+/// The unit of sizes, in bytes. Every file system can be made on a multiple of it.
 const STEP: u64 = 1 << 20;
-/// Longest name, bytes: the interface's own bound of an id.
+/// The maximum length of a name in bytes, which is the interface's limit of an id.
 const NAME_MAX: usize = 128;
 
-/// What a call asks for, as far as it can be said without the server.
+/// The content of a request, as far as it can be checked without the server.
 struct Asked<'a> {
     name: &'a str,
     size: u64,
@@ -33,7 +36,7 @@ struct Asked<'a> {
     source: Option<&'a str>,
 }
 
-/// `CreateVolume`: the volume, made now or by an earlier attempt.
+/// Handles `CreateVolume`. Returns the volume, made now or by an earlier attempt.
 pub(crate) fn create(
     driver: &Driver,
     request: &CreateVolumeRequest,
@@ -67,6 +70,7 @@ pub(crate) fn create(
     })
 }
 
+/// Checks a request, as far as that is possible without the server.
 fn asked(request: &CreateVolumeRequest) -> Result<Asked<'_>, Status> {
     let name = needed("the volume's name", &request.name)?;
     if name.len() > NAME_MAX {
@@ -94,7 +98,7 @@ fn asked(request: &CreateVolumeRequest) -> Result<Asked<'_>, Status> {
     })
 }
 
-/// Why volumes cannot be used in one of these ways.
+/// Returns the reason if volumes cannot be used in one of these ways.
 pub(crate) fn unsupported(capabilities: &[VolumeCapability]) -> Option<String> {
     if capabilities.is_empty() {
         return Some("the capability of the volume is missing".to_owned());
@@ -115,6 +119,7 @@ pub(crate) fn unsupported(capabilities: &[VolumeCapability]) -> Option<String> {
                 let mode = mode.as_str_name();
                 format!("access mode {mode} is not supported, because a volume can be used only on its own node")
             }
+            // The name becomes part of a command (mkfs.NAME).
             (Some(AccessType::Mount(mount)), _) if !is_word(&mount.fs_type) => {
                 format!("{:?} is not a file system", mount.fs_type)
             }
@@ -124,13 +129,13 @@ pub(crate) fn unsupported(capabilities: &[VolumeCapability]) -> Option<String> {
     })
 }
 
-/// Whether a text can be the end of a tool's name, as in `mkfs.ext4`.
+/// Returns true if a text can be the end of a tool's name, as in `mkfs.ext4`.
 fn is_word(text: &str) -> bool {
     text.bytes()
         .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
 }
 
-/// The size that a range asks for, bytes.
+/// Returns the size to choose from a range, in bytes.
 pub(crate) fn size(range: CapacityRange) -> Result<u64, Status> {
     let bytes = |bytes: i64| {
         let negative = |_| Status::invalid_argument(format!("{bytes} bytes is not a valid size"));
@@ -143,6 +148,7 @@ pub(crate) fn size(range: CapacityRange) -> Result<u64, Status> {
     }
     let size = match (least, most) {
         (0, 0) => SIZE,
+        // If there is only a limit, the default applies as far as the limit permits it.
         (0, most) => SIZE.min(whole(most)),
         (least, _) => least.div_ceil(STEP) * STEP,
     };
@@ -156,18 +162,19 @@ pub(crate) fn size(range: CapacityRange) -> Result<u64, Status> {
     Ok(size)
 }
 
-/// The most that is a size, of these bytes.
+/// Rounds a number of bytes down to a valid size.
 pub(crate) fn whole(bytes: u64) -> u64 {
     bytes / STEP * STEP
 }
 
-/// Whether a size is in a range.
+/// Returns true if a size is in a range.
 fn fits(size: u64, range: CapacityRange) -> bool {
     let within = |most: i64| most == 0 || i64::try_from(size).is_ok_and(|size| size <= most);
     within(range.limit_bytes) && u64::try_from(range.required_bytes).is_ok_and(|l| l <= size)
 }
 
-/// The volume of an earlier attempt, if it is what is asked for.
+/// Returns the volume of an earlier attempt if it matches the request. Otherwise returns
+/// `ALREADY_EXISTS`.
 fn same(volumes: &Volumes<'_>, volume: Volume, asked: &Asked<'_>) -> Result<Volume, Status> {
     let terms = &asked.terms;
     let differs = if !volumes.is_own(&volume) {
@@ -193,7 +200,7 @@ fn same(volumes: &Volumes<'_>, volume: Volume, asked: &Asked<'_>) -> Result<Volu
     Err(Status::already_exists(said))
 }
 
-/// A volume that is to be made.
+/// The parameters of a volume to be made.
 struct Made<'a> {
     name: &'a str,
     size: u64,
@@ -201,7 +208,8 @@ struct Made<'a> {
     source: Option<Volume>,
 }
 
-/// Makes the volume on the first drive that takes it, those with most to be promised first.
+/// Makes the volume on the first drive that accepts it. Drives with the most unpromised bandwidth
+/// come first.
 fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Volume, Status> {
     let source = asked.source.map(|id| volumes.find(driver.name(id)?));
     let source = source.transpose()?;
@@ -212,6 +220,7 @@ fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Vol
         source,
     };
     if let Some(source) = &made.source {
+        // A clone without a requested size has that of its source.
         if asked.range == CapacityRange::default() {
             made.size = source.size_bytes;
         }
@@ -219,6 +228,7 @@ fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Vol
             let said = format!("{:?} has {}", source.name, Size(source.size_bytes));
             return Err(Status::out_of_range(said));
         }
+        // A clone shares the extents of its source, which is possible only in the same file system.
         let drive = made.terms.drive.get_or_insert_with(|| source.drive.clone());
         if *drive != source.drive {
             let said = format!(
@@ -238,14 +248,15 @@ fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Vol
             Ok(()) => return volumes.find(asked.name),
         }
     }
-    // No attempt has come to a volume, and there may be no further one.
+    // No attempt has made a volume, and Kubernetes may not try again here. Its files must not
+    // remain.
     if volumes.named(asked.name)?.is_none() {
         tidy(driver, volumes, asked.name, None)?;
     }
     Err(Status::resource_exhausted(refusals.join("; ")))
 }
 
-/// Takes away what attempts have left of a volume, except the file that it has.
+/// Removes the files of all attempts for a volume, except the one that the volume has.
 pub(crate) fn tidy(
     driver: &Driver,
     volumes: &Volumes<'_>,
@@ -258,7 +269,8 @@ pub(crate) fn tidy(
     tidied.map_err(error::file("tidy", &driver.options.volumes))
 }
 
-/// The drives that a volume may be made on: the one that is asked for, or all, the one with most to be promised first.
+/// Returns the drives that a volume can be made on: the requested one, or all of them in descending
+/// order of their unpromised bandwidth.
 pub(crate) fn drives(
     driver: &Driver,
     volumes: &Volumes<'_>,
@@ -272,6 +284,7 @@ pub(crate) fn drives(
     let left = |drive: &Drive| {
         drive
             .budget
+            // A drive of unknown capacity comes last.
             .map_or(0, |budget| budget.left_bytes_per_second)
     };
     drives.sort_by_key(|drive| std::cmp::Reverse(left(drive)));
@@ -282,12 +295,13 @@ pub(crate) fn drives(
             driver.options.node,
             driver.images.of_drive(named).display()
         );
-        // Another node may have it.
+        // Another node can have the drive, and Kubernetes tries it after this status.
         return Err(Status::resource_exhausted(said));
     }
     Ok(drives)
 }
 
+/// Makes the volume on a drive: first its file, then its entry in the server's configuration.
 fn make_on(
     driver: &Driver,
     volumes: &Volumes<'_>,
@@ -302,6 +316,7 @@ fn make_on(
     })?;
     let room = driver.images.room(drive);
     let room = room.map_err(error::file("inspect", &file))?;
+    // A clone initially needs space only for the part beyond its source.
     let shared = made.source.as_ref().map_or(0, |source| source.size_bytes);
     if made.size - shared > room {
         let said = format!(
@@ -312,12 +327,14 @@ fn make_on(
     }
     let sockets = &driver.options.sockets;
     let words = made.terms.words((made.name, drive), &file, sockets)?;
+    // The server opens the file when the volume is added.
     write(volumes, made, &file)?;
     volumes
         .add(made.name, &words, false)
         .map(drop)
         .map_err(|error| {
-            // Without an answer the volume may be there, and the next attempt finds it.
+            // Only a refusal proves that the volume was not made. After any other error it can
+            // exist, and the next attempt finds it.
             if let Error::Refused { .. } = error
                 && let Err(left) = images::remove(&file)
             {

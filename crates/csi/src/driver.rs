@@ -1,4 +1,7 @@
-//! The driver as a whole: what it is told, and its three services at one socket.
+//! The driver: its options, its socket, and the common parts of its three services.
+//!
+//! [`serve`] runs the driver. [`Driver`] is the state that all calls share, and [`Service::answer`]
+//! runs each call.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -24,53 +27,55 @@ use crate::rpc::node_server::NodeServer;
 use crate::rpc::{Topology, TopologyRequirement};
 use crate::volumes::Volumes;
 
-/// What the driver is told.
+/// The options of the driver.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its name in Kubernetes.
+    /// The driver's name in Kubernetes.
     pub name: String,
-    /// The node's name.
+    /// The name of the node that the driver runs on.
     pub node: String,
-    /// The Unix socket at which it answers.
+    /// The Unix socket at which the driver listens.
     pub endpoint: PathBuf,
-    /// The server's management socket.
+    /// The management socket of the server.
     pub manage: PathBuf,
-    /// The directory with one for each drive, in which the files of volumes lie. The server sees it under the same path.
+    /// The directory with a subdirectory for each drive, which has the files of volumes. It must
+    /// have the same path for the server.
     pub volumes: PathBuf,
-    /// The directory of the sockets of volumes for virtual machines. The server, which makes them, and the machines' monitors see it under the same path.
+    /// The directory of the sockets of volumes for virtual machines. The server creates the
+    /// sockets. The directory must have the same path for the server and for the VMMs.
     pub sockets: PathBuf,
-    /// The directory in which Kata Containers is told which paths of pods are such volumes.
+    /// The directory in which Kata Containers looks for the paths that are such volumes.
     pub direct_volumes: PathBuf,
 }
 
-/// Why the driver does not answer.
+/// The reason why the driver cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Its socket cannot be had.
+    /// The driver cannot listen on its socket.
     #[error("cannot listen on {}: {error}", path.display())]
     Listen {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the system returned.
         error: io::Error,
     },
-    /// The system gives no threads or descriptors.
+    /// The system has no more threads or descriptors.
     #[error("cannot serve: {0}")]
     System(#[from] io::Error),
-    /// Serving has ended.
+    /// The server of gRPC has failed.
     #[error("cannot serve: {0}")]
     Serve(#[from] tonic::transport::Error),
-    /// The thread that connects devices again has panicked.
+    /// The thread that restores the connections of devices has panicked.
     #[error("a thread of the driver failed; see the log")]
     Fault,
 }
 
-/// Answers at the socket until SIGTERM or SIGINT.
+/// Serves the socket until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// See [`ServeError`].
+/// Returns an error if the socket cannot be opened, or if serving fails.
 pub fn serve(options: Options) -> Result<(), ServeError> {
-    // Calls wait on threads of their own.
+    // One thread is enough, because blocking calls run on threads of their own.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build()?;
     runtime.block_on(async {
@@ -81,9 +86,10 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
         let (kept, ended) = oneshot::channel();
         let keep = move || {
             nbd::keep(&keeper);
-            // The driver may have ended.
+            // The receiver is gone if the driver has ended.
             let _ = kept.send(());
         };
+        // It blocks on a netlink socket, and therefore needs a thread of its own.
         std::thread::Builder::new()
             .name("weir-csi-links".into())
             .spawn(keep)?;
@@ -106,15 +112,15 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
     })
 }
 
-/// Is over when the thread panics. A thread that has nothing to keep ends by itself, and the driver
-/// goes on.
+/// Completes when the thread has panicked. A thread without work ends normally, and the driver
+/// continues without it.
 async fn failed(ended: oneshot::Receiver<()>) {
     if ended.await.is_ok() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Is over when the driver is to end.
+/// Completes when the driver receives a signal to end.
 fn stopped() -> io::Result<impl Future<Output = ()>> {
     let (mut end, mut interrupt) = (
         signal(SignalKind::terminate())?,
@@ -128,8 +134,9 @@ fn stopped() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// The socket's listener; one that a driver has left behind goes.
+/// Opens the socket for listening. A socket that an earlier driver has left is removed first.
 fn listen(path: &Path) -> io::Result<UnixListener> {
+    // Only a socket is removed, so that a wrong option does not delete a file.
     if path
         .symlink_metadata()
         .is_ok_and(|m| m.file_type().is_socket())
@@ -147,7 +154,7 @@ fn services(driver: &Arc<Driver>) -> Router {
         .add_service(NodeServer::new(service()))
 }
 
-/// What calls share. Nothing of it outlives the process, or needs to.
+/// The state that calls share. It is not persistent.
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) options: Options,
@@ -164,20 +171,22 @@ impl Driver {
         }
     }
 
-    /// The driver's volumes, of the server as it is now.
+    /// Returns the driver's volumes, with the present state of the server.
     pub(crate) fn volumes(&self) -> Result<Volumes<'_>, Status> {
         Volumes::new(self)
     }
 
-    /// The id of a volume in Kubernetes: `NODE/VOLUME`. Sidecars ask the drivers of all nodes, and each tells its own volumes by it.
+    /// Returns the id of a volume in Kubernetes, `NODE/VOLUME`. Sidecars call the drivers of all
+    /// nodes, and each recognises its own volumes by the id.
     pub(crate) fn id(&self, volume: &str) -> String {
         format!("{}/{volume}", self.options.node)
     }
 
-    /// The name of the volume with an id.
+    /// Returns the name of the volume with an id.
     ///
     /// # Errors
-    /// `UNAVAILABLE` of another node's, so that its own driver is waited for; `NOT_FOUND` if it is no id of this driver's.
+    /// Returns `UNAVAILABLE` for a volume of another node, so that Kubernetes waits for that node's
+    /// driver, and `NOT_FOUND` if the text is not an id.
     pub(crate) fn name<'a>(&self, id: &'a str) -> Result<&'a str, Status> {
         let here = &self.options.node;
         match needed("the volume's id", id)?.split_once('/') {
@@ -186,11 +195,12 @@ impl Driver {
                 let said = format!("this is node {here}, but the volume belongs to node {node}");
                 Err(Status::unavailable(said))
             }
+            // All ids of the driver contain a slash.
             None => Err(no_volume(id)),
         }
     }
 
-    /// Where a volume of this node's can be reached from: this node.
+    /// Returns the place from which a volume of this node can be reached, which is this node.
     pub(crate) fn topology(&self) -> Topology {
         let key = format!("topology.{}/node", self.options.name);
         Topology {
@@ -198,16 +208,18 @@ impl Driver {
         }
     }
 
-    /// Whether all segments that this driver has in a topology are this node's.
+    /// Returns true if the node that a topology names for this driver is this one, or if it names
+    /// none.
     pub(crate) fn is_here(&self, topology: &Topology) -> bool {
         let here = self.topology().segments;
         here.iter().all(|(key, node)| {
             let asked = topology.segments.get(key);
+            // A topology with keys of other drivers only does not exclude this node.
             asked.is_none_or(|asked| asked == node)
         })
     }
 
-    /// Whether a volume of this node's meets a requirement.
+    /// Returns true if a volume of this node meets a requirement.
     pub(crate) fn meets(&self, required: Option<&TopologyRequirement>) -> bool {
         required.is_none_or(|required| {
             let requisite = &required.requisite;
@@ -216,15 +228,15 @@ impl Driver {
     }
 }
 
-/// A service of the driver's.
+/// One of the services of the driver.
 #[derive(Clone, Debug)]
 pub(crate) struct Service(pub(crate) Arc<Driver>);
 
-/// How long a call may take: kubelet and sidecars wait as long.
+/// The maximum duration of a call. kubelet and the sidecars wait for the same time.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 impl Service {
-    /// Answers a call on a thread that may wait.
+    /// Runs a call on a thread that can block, and logs its result.
     pub(crate) async fn answer<T: Send + 'static>(
         &self,
         call: &'static str,
@@ -233,6 +245,8 @@ impl Service {
         let driver = Arc::clone(&self.0);
         let work = tokio::task::spawn_blocking(move || work(&driver));
         let answer = match tokio::time::timeout(PATIENCE, work).await {
+            // A timeout does not end the thread. The volume stays marked as in use until the work
+            // is done.
             Ok(ended) => ended
                 .unwrap_or_else(|_| Err(Status::internal("internal error; see the driver's log"))),
             Err(_) => Err(Status::deadline_exceeded(
@@ -241,6 +255,7 @@ impl Service {
         };
         match &answer {
             Ok(_) => tracing::debug!("{call}: done"),
+            // All other refusals are part of normal operation.
             Err(refused) if refused.code() == Code::Internal => {
                 tracing::error!("{call}: {}", refused.message());
             }
@@ -250,7 +265,8 @@ impl Service {
     }
 }
 
-/// Answers the calls of a service with functions of the driver and the request, and refuses those that the driver says it does not have.
+/// Implements a service with functions of the driver and the request. Calls that the driver does
+/// not support are refused.
 macro_rules! answers {
     ($service:ident { $($name:ident: $request:ident => $response:ident, $with:expr;)* } not { $($not:ident: $asked:ident => $never:ident;)* }) => {
         #[tonic::async_trait]

@@ -1,4 +1,4 @@
-//! The identity service: what this is, and whether its server answers.
+//! The identity service: the driver's name and capabilities, and the state of its server.
 
 use tonic::{Request, Response, Status};
 
@@ -29,9 +29,11 @@ impl Identity for Service {
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        // A volume can be reached only from its own node.
         let services = [Can::ControllerService, Can::VolumeAccessibilityConstraints];
         let services =
             services.map(|can| Type::Service(plugin_capability::Service { r#type: can.into() }));
+        // A volume can grow while it is in use.
         let grows = Type::VolumeExpansion(VolumeExpansion {
             r#type: Grows::Online.into(),
         });
@@ -41,7 +43,8 @@ impl Identity for Service {
         }))
     }
 
-    /// Not ready while the server does not answer: the driver itself is well then, and need not be started anew.
+    /// Reports the driver as not ready while the server does not respond. It is not an error,
+    /// because a restart of the driver would not help.
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
         self.answer("Probe", |driver| {
             let status = driver.volumes().and_then(|volumes| volumes.status());

@@ -1,10 +1,12 @@
 //! The files of the driver's volumes: `DIRECTORY/DRIVE/VOLUME@ATTEMPT.img`.
 //!
-//! Each attempt to make a volume has a file of its own, so that a request of an earlier attempt, which the server may yet come to, is never
-//! about a file that a later one has made. The volume's is the one that the server's configuration names.
+//! Each attempt to make a volume has a file of its own. The server can still execute a request of
+//! an earlier attempt, which must not affect the file of a later one. The file of the volume is the
+//! one that the server's configuration names.
 //!
-//! The driver is root, and a drive's directory may belong to the server's user. Files are opened by
-//! [`Dir`], so that this user cannot have the driver open a file of another user through a link.
+//! The driver runs as root, and a drive's directory can belong to the server's user. Files are
+//! therefore opened through [`Dir`], so that this user cannot make the driver open a file of
+//! another user through a link.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,16 +19,16 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use weir_config::trusted::{self, Dir};
 
-/// Stands behind a volume's name, in which it cannot be, before the attempt.
+/// The separator between a volume's name, which cannot contain it, and the attempt.
 const AT: &str = "@";
-/// What each file ends with.
+/// The ending of the name of each file.
 const END: &str = ".img";
-/// Permissions of a volume's file.
+/// The permissions of a volume's file.
 const MODE: u32 = 0o600;
-/// Longest name of a file, bytes, as file systems have it.
+/// The maximum length of a file's name in bytes, as in common file systems.
 const NAME_MAX: usize = 255;
 
-/// The directory with a directory for each drive that has volumes of the driver's.
+/// The directory with a subdirectory for each drive on which the driver can make volumes.
 #[derive(Clone, Debug)]
 pub(crate) struct Images {
     directory: PathBuf,
@@ -37,25 +39,29 @@ impl Images {
         Self { directory }
     }
 
-    /// Where the files of a drive lie: on the drive itself, which is mounted there.
+    /// Returns the directory for the files of a drive. The drive itself is mounted there.
     pub(crate) fn of_drive(&self, drive: &str) -> PathBuf {
         self.directory.join(weir_manage::api::encoded(drive))
     }
 
-    /// Whether a drive has volumes of the driver's: it does where its directory is there.
+    /// Returns true if the driver can make volumes on a drive, that is, if the drive's directory
+    /// exists.
     pub(crate) fn has_drive(&self, drive: &str) -> bool {
         self.of_drive(drive).is_dir()
     }
 
-    /// A file for an attempt to make a volume; `None` if the volume's name is too long for one.
+    /// Returns a new file name for an attempt to make a volume, or `None` if the volume's name is
+    /// too long.
     pub(crate) fn for_attempt(&self, drive: &str, volume: &str) -> Option<PathBuf> {
+        // A clock before 1970 gives attempt 0. A name that is taken is refused when the file is
+        // created.
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let attempt = now.unwrap_or_default().as_nanos();
         let name = format!("{}{attempt:x}{END}", start(volume));
         (name.len() <= NAME_MAX).then(|| self.of_drive(drive).join(name))
     }
 
-    /// Whether a file is that of an attempt to make a volume.
+    /// Returns true if a file is that of an attempt to make a volume.
     pub(crate) fn is_of(&self, file: &Path, drive: &str, volume: &str) -> bool {
         file.parent() == Some(&self.of_drive(drive))
             && (file.file_name().and_then(|name| name.to_str())).is_some_and(|name| {
@@ -65,13 +71,14 @@ impl Images {
             })
     }
 
-    /// Takes away the files of a volume on these drives, except the one that it has.
+    /// Removes the files of a volume on these drives, except the one that the volume has.
     pub(crate) fn tidy<'a>(
         &self,
         drives: impl Iterator<Item = &'a str>,
         volume: &str,
         except: Option<&Path>,
     ) -> io::Result<()> {
+        // The server can have drives that the driver does not use.
         for drive in drives.filter(|drive| self.has_drive(drive)) {
             let directory = self.of_drive(drive);
             let dir = Dir::open(&directory)?;
@@ -85,7 +92,8 @@ impl Images {
         Ok(())
     }
 
-    /// Bytes that a further volume of a drive may have: what its file system has left, without what the volumes that are there may yet write.
+    /// Returns the maximum size of a further volume on a drive in bytes. It is the free space of
+    /// the file system, minus the space that sparse files of existing volumes can still occupy.
     pub(crate) fn room(&self, drive: &str) -> io::Result<u64> {
         let dir = Dir::open(&self.of_drive(drive))?;
         let system = rustix::fs::fstatvfs(&dir)?;
@@ -93,19 +101,21 @@ impl Images {
         for name in dir.names()? {
             let file = dir.metadata(&name)?;
             if file.is_file() {
+                // st_blocks counts units of 512 bytes, whatever the block size of the file system
+                // (stat(2)).
                 owed += file.len().saturating_sub(file.blocks() * 512);
             }
         }
         Ok((system.f_bavail * system.f_frsize).saturating_sub(owed))
     }
 
-    /// Whether the file system of a drive can share what two files have in common: found by trying it.
+    /// Returns true if the drive's file system supports reflinks, which is found by trying.
     pub(crate) fn shares(&self, drive: &str) -> bool {
         let Ok(dir) = Dir::open(&self.of_drive(drive)) else {
             return false;
         };
         let [from, to] = [".share-from", ".share-to"].map(OsStr::new);
-        // What a driver that was killed here has left.
+        // A driver that was killed here can have left the files.
         let tidy = || [from, to].map(|name| dir.remove(name).is_ok());
         let _ = tidy();
         let tried = dir.create_new(from, MODE).and_then(|source| {
@@ -113,31 +123,39 @@ impl Images {
             let target = dir.create_new(to, MODE)?;
             rustix::fs::ioctl_ficlone(target, source).map_err(io::Error::from)
         });
+        // `&` evaluates both sides, so that the files are removed in any case.
         tried.is_ok() & tidy().iter().all(|gone| *gone)
     }
 }
 
-/// What the files of a volume begin with.
+/// Returns the common beginning of the names of a volume's files.
 fn start(volume: &str) -> String {
     weir_manage::api::encoded(volume) + AT
 }
 
-/// Makes a file of `size` bytes with room for all of them, that of another (`from`) with its content where there is one. It belongs to the
-/// directory's owner, as the server's own files do, and is whole and on stable storage, or not there.
+/// Makes a file of `size` bytes whose space is allocated. If `from` is given, the file begins with
+/// the content of that file.
+///
+/// The file belongs to the owner of the directory, like the server's own files. It is either
+/// complete and on stable storage, or does not exist.
 ///
 /// # Errors
-/// `Unsupported` where the file system cannot share what two files have in common; else what the system says.
+/// Returns `Unsupported` if the file system does not support reflinks, and otherwise the system's
+/// error.
 pub(crate) fn make(path: &Path, size: u64, from: Option<&Path>) -> io::Result<()> {
     let (dir, name) = place(path)?;
+    // The source is opened first, so that an error leaves no new file.
     let source = from.map(open).transpose()?;
     let file = dir.create_new(name, MODE)?;
     let made = write(&dir, &file, size, source.as_ref());
     if made.is_err() {
+        // The first error is the one that matters. A file that stays is removed by `Images::tidy`.
         let _ = dir.remove(name);
     }
     made
 }
 
+/// Fills a new file, and makes it and its name durable.
 fn write(dir: &Dir, file: &File, size: u64, source: Option<&File>) -> io::Result<()> {
     if let Some(source) = source {
         rustix::fs::ioctl_ficlone(file, source).map_err(|errno| match errno {
@@ -154,14 +172,15 @@ fn write(dir: &Dir, file: &File, size: u64, source: Option<&File>) -> io::Result
     dir.sync()
 }
 
-/// Makes a file as large as that, if it is smaller.
+/// Grows a file to a size, with allocated space. Does nothing if the file is not smaller.
 pub(crate) fn grow(path: &Path, size: u64) -> io::Result<()> {
     let file = open(path)?;
     fill(&file, size)?;
     file.sync_all()
 }
 
-/// Sets room aside for what a file has not yet of these bytes: a write must not wait for it, or fail.
+/// Allocates the missing bytes of a file, so that a write neither waits for space nor fails for
+/// lack of it.
 fn fill(file: &File, size: u64) -> io::Result<()> {
     let there = file.metadata()?.len();
     if size > there {
@@ -176,7 +195,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     dir.write(name)
 }
 
-/// The size of a volume's file, bytes.
+/// Returns the size of a volume's file in bytes.
 pub(crate) fn size(path: &Path) -> io::Result<u64> {
     let (dir, name) = place(path)?;
     let found = dir.metadata(name)?;
@@ -186,13 +205,13 @@ pub(crate) fn size(path: &Path) -> io::Result<u64> {
     Err(Errno::INVAL.into())
 }
 
-/// Takes a file away, if it is there.
+/// Removes a file if it exists.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let (dir, name) = place(path)?;
     dir.remove(name)
 }
 
-/// The directory and the name of a volume's file.
+/// Opens the directory of a volume's file. Returns it with the file's name.
 fn place(path: &Path) -> io::Result<(Dir, &OsStr)> {
     let (directory, name) = trusted::split(path)?;
     Ok((Dir::open(directory)?, name))
@@ -214,6 +233,7 @@ mod tests {
             assert!(!images.is_of(&file, "fast", name));
             assert!(!images.is_of(&file, "fast/1", "pvc"));
         }
+        // With the separator, the attempt and the ending, 252 bytes become more than 255.
         assert_eq!(images.for_attempt("fast", &"x".repeat(252)), None);
     }
 

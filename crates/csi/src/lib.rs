@@ -1,10 +1,13 @@
-//! A driver of the Container Storage Interface: volumes of a node's Weir server, with their contracts, for Kubernetes.
+//! A driver of the Container Storage Interface: volumes with contracts for Kubernetes, served by
+//! the Weir server of the same node.
 //!
-//! [`serve`] answers the identity, controller and node services at one Unix socket. The driver asks the management interface of the server beside
-//! it and keeps nothing itself: a volume is an entry of the server's configuration whose file lies where the driver puts it, so a driver
-//! that is killed at any moment has lost nothing, and a call that is made again finds what the first has done.
+//! [`serve`] runs the identity, controller and node services at one Unix socket. The driver calls
+//! the management interface of the server next to it and stores nothing itself. A volume is an
+//! entry in the server's configuration whose file is in the driver's directory. A driver that is
+//! killed at any moment has therefore lost nothing, and a call that is repeated finds the results
+//! of the first attempt.
 //!
-//! `docs/kubernetes.md` leads through it.
+//! `docs/kubernetes.md` describes the installation and use.
 #![forbid(unsafe_code)]
 
 mod attach;
@@ -25,7 +28,7 @@ mod volumes;
 
 pub use driver::{Options, ServeError, serve};
 
-/// The interface as it is published, version 1.12.0 (`proto/`).
+/// The published interface, version 1.12.0 (`proto/`).
 #[expect(
     missing_docs,
     unused_qualifications,

@@ -57,7 +57,7 @@ struct Options {
     name: String,
 }
 
-/// Why the driver does not run, and the status of the process.
+/// The reason why the driver does not run, with the exit status of the process.
 struct Failure(u8, String);
 
 impl Failure {
@@ -71,7 +71,7 @@ impl Failure {
 }
 
 fn main() -> ExitCode {
-    // Clap ends the process if the arguments are wrong.
+    // clap ends the process if the arguments are invalid.
     let options = Options::parse();
     // Flushes the log even if the driver panics.
     let _flushed = log::Flushed;

@@ -1,4 +1,4 @@
-//! File systems on devices, and what is mounted where.
+//! Makes, mounts and grows file systems.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,14 +11,16 @@ use tonic::Status;
 use crate::command::{ask, run};
 use crate::error;
 
-/// The file system that is made where none is asked for.
+/// The file system to make if the request does not name one.
 const DEFAULT: &str = "ext4";
-/// `blkid` has found nothing.
+/// The exit status of `blkid` if it recognises nothing.
 const NOTHING: i32 = 2;
 
-/// Mounts a device that has a file system, or gets one if it has none, with the file system as large as the device.
+/// Mounts a device. If it is empty, a file system is made first. The file system is then grown to
+/// the size of the device.
 ///
-/// A device with another file system, or with something else that is known, is refused: nothing is written over.
+/// A device with another file system, or with other known content, is refused, so that nothing is
+/// overwritten.
 pub(crate) fn device(
     device: &Path,
     to: &Path,
@@ -26,6 +28,7 @@ pub(crate) fn device(
     options: &[String],
 ) -> Result<(), Status> {
     fs::create_dir_all(to).map_err(error::file("create", to))?;
+    // The interface requires that a repeated call succeeds.
     if is_mounted(to)? {
         return Ok(());
     }
@@ -36,14 +39,16 @@ pub(crate) fn device(
         arguments.extend([OsStr::new("-o"), options.as_ref()]);
     }
     arguments.extend([device.as_os_str(), to.as_os_str()]);
+    // The device can have grown while the volume was not mounted.
     run("mount", &arguments)?;
     grow(device, to)
 }
 
-/// The file system of a device, or of a file of which a machine makes one; it is made if nothing is there.
+/// Returns the file system of a device, or of a file that becomes the disk of a virtual machine. A
+/// file system is made if it is empty.
 ///
 /// # Errors
-/// As of [`device`].
+/// Returns an error if there is another file system or other known content, as for [`device`].
 pub(crate) fn prepare(device: &Path, kind: &str) -> Result<String, Status> {
     let wanted = if kind.is_empty() { DEFAULT } else { kind };
     match kind_of(device)? {
@@ -59,9 +64,10 @@ pub(crate) fn prepare(device: &Path, kind: &str) -> Result<String, Status> {
     }
 }
 
-/// What is on a device, as `blkid` names it; nothing if it is empty.
+/// Returns the content of a device in the words of `blkid`, or `None` if it is empty.
 pub(crate) fn kind_of(device: &Path) -> Result<Option<String>, Status> {
-    // `blkid` ends the same way where it cannot read.
+    // `blkid` ends with the same status if it cannot read the device, which must not count as
+    // empty.
     fs::File::open(device).map_err(error::file("open", device))?;
     let probe = ["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "value"].map(OsStr::new);
     ask(
@@ -73,13 +79,15 @@ pub(crate) fn kind_of(device: &Path) -> Result<Option<String>, Status> {
 
 fn make(device: &Path, kind: &str) -> Result<(), Status> {
     let tool = format!("mkfs.{kind}");
-    // It was seen that nothing is there.
+    // The caller has checked that the device is empty. Without force, mkfs can ask on the terminal.
     let force = if kind.starts_with("ext") { "-F" } else { "-f" };
     run(&tool, &[force.as_ref(), device.as_os_str()]).map(drop)
 }
 
-/// Has a mounted file system become as large as its device.
+/// Grows a mounted file system to the size of its device.
 pub(crate) fn grow(device: &Path, at: &Path) -> Result<(), Status> {
+    // ext4 is grown through its device, XFS and btrfs through the directory at which they are
+    // mounted.
     let (at, device) = (at.as_os_str(), device.as_os_str());
     match kind_of(Path::new(device))?.as_deref() {
         Some("ext2" | "ext3" | "ext4") => run("resize2fs", &[device]).map(drop),
@@ -92,13 +100,14 @@ pub(crate) fn grow(device: &Path, at: &Path) -> Result<(), Status> {
     }
 }
 
-/// Shows a directory, or a device, at another place too.
+/// Bind-mounts a directory or a device at another path.
 pub(crate) fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), Status> {
     if is_mounted(to)? {
         return Ok(());
     }
     let parent = to.parent().unwrap_or(to);
     fs::create_dir_all(parent).map_err(error::file("create", parent))?;
+    // The target of a bind mount must be of the same kind as the source.
     let made = if from.is_dir() {
         fs::create_dir_all(to)
     } else {
@@ -114,6 +123,7 @@ pub(crate) fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), Status
         "mount",
         &[&bind[..], &[from.as_os_str(), to.as_os_str()]].concat(),
     )?;
+    // The kernel ignores `ro` in the call that makes a bind mount, so that a second call is needed.
     if read_only {
         let again = ["-o", "remount,bind,ro"].map(OsStr::new);
         run("mount", &[&again[..], &[to.as_os_str()]].concat())?;
@@ -121,15 +131,17 @@ pub(crate) fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), Status
     Ok(())
 }
 
-/// Unmounts everything that is mounted at a place. It is no error if nothing is.
+/// Unmounts everything that is mounted at a path. Succeeds if nothing is.
 pub(crate) fn unmount(at: &Path) -> Result<(), Status> {
+    // Several file systems can be mounted on top of each other.
     while is_mounted(at)? {
         run("umount", &[at.as_os_str()])?;
     }
     Ok(())
 }
 
-/// Unmounts a place and takes it away: a directory that is empty, or the file on which a device was shown.
+/// Unmounts a path and removes it: an empty directory, or the file at which a device was
+/// bind-mounted.
 pub(crate) fn take_away(at: &Path) -> Result<(), Status> {
     unmount(at)?;
     let gone = match at.symlink_metadata() {
@@ -145,11 +157,11 @@ pub(crate) fn take_away(at: &Path) -> Result<(), Status> {
     }
 }
 
-/// Whether something is mounted at a place.
+/// Returns true if a file system is mounted at a path.
 pub(crate) fn is_mounted(at: &Path) -> Result<bool, Status> {
     let table = Path::new("/proc/self/mountinfo");
     let text = fs::read(table).map_err(error::file("read", table))?;
-    // The kernel's table has no links in its paths.
+    // The paths in the kernel's table contain no symbolic links.
     let at = at.canonicalize().unwrap_or_else(|_| at.to_owned());
     Ok(text.split(|b| *b == b'\n').any(|line| {
         let mut fields = line.split(|b| *b == b' ');
@@ -159,7 +171,8 @@ pub(crate) fn is_mounted(at: &Path) -> Result<bool, Status> {
     }))
 }
 
-/// A path of the table, in which space, tab, line feed and backslash are written as `\040` and so on.
+/// Decodes a path of the table, in which space, tab, line feed and backslash are escaped as `\040`
+/// and so on (proc(5)).
 fn unescaped(text: &[u8]) -> OsString {
     let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
     while at < text.len() {

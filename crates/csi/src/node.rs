@@ -1,4 +1,4 @@
-//! The node service: volumes as devices and file systems of their node.
+//! The node service: attaches volumes to this node and mounts them.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ answers! {
     }
 }
 
-/// How a volume is used: by the file system that is named, with these options, or as a device.
+/// Returns the way in which a volume is used: as a device, or as a file system with options.
 fn used(capability: Option<&VolumeCapability>) -> Result<&AccessType, Status> {
     let missing = || Status::invalid_argument("the capability of the volume is missing");
     let capability = capability.ok_or_else(missing)?;
@@ -45,8 +45,8 @@ fn used(capability: Option<&VolumeCapability>) -> Result<&AccessType, Status> {
     }
 }
 
-/// Makes the volume a device of this node and, if it is to be mounted, mounts it where all its users find it. A volume for virtual machines is a disk
-/// of theirs already.
+/// Attaches a volume to this node as a device. If it is to be mounted, mounts it at the staging
+/// path, which all its users share. A volume for virtual machines needs no device.
 fn stage(
     driver: &Driver,
     request: &NodeStageVolumeRequest,
@@ -74,13 +74,14 @@ fn unstage(
     let at = Path::new(needed("the staging path", &request.staging_target_path)?);
     let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
+    // The file system must be unmounted before its device disappears.
     mount::unmount(at)?;
-    // A block device of the server's own stays with the volume.
+    // A block device of the server itself lasts as long as the volume.
     nbd::detach(driver, id)?;
     Ok(NodeUnstageVolumeResponse {})
 }
 
-/// Shows the staged volume at the path of one of its users.
+/// Makes the staged volume available at the path of one of its users.
 fn publish(
     driver: &Driver,
     request: &NodePublishVolumeRequest,
@@ -119,7 +120,8 @@ fn unpublish(
     let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     mount::take_away(at)?;
-    // Last: until it is gone the machine's file system is nobody else's.
+    // This comes last: as long as the path is in use, no other virtual machine may mount the file
+    // system.
     direct::remove(&driver.options.direct_volumes, at)?;
     Ok(NodeUnpublishVolumeResponse {})
 }
@@ -139,7 +141,7 @@ fn stats(
     })
 }
 
-/// Looks for a published volume at a path; if it is for virtual machines, as their disk.
+/// Checks that a volume is published at a path. Returns the disk if it is for virtual machines.
 fn found<'a>(
     driver: &'a Driver,
     volume: &'a Volume,
@@ -157,7 +159,7 @@ fn found<'a>(
     Err(Status::not_found(said))
 }
 
-/// Has device and file system become as large as the volume.
+/// Grows the device and the file system to the size of the volume.
 fn expand(
     driver: &Driver,
     request: &NodeExpandVolumeRequest,
@@ -170,6 +172,7 @@ fn expand(
         disk.grow(at)?;
     } else {
         attach::grow(driver, &volume)?;
+        // A block volume is published as a file, and the node knows no file system on it.
         if at.is_dir()
             && let Some(device) = attach::device(driver, &volume)?
         {
@@ -200,6 +203,7 @@ fn capabilities() -> NodeGetCapabilitiesResponse {
 fn info(driver: &Driver) -> NodeGetInfoResponse {
     NodeGetInfoResponse {
         node_id: driver.options.node.clone(),
+        // 0 means that the number is not limited by the driver.
         max_volumes_per_node: 0,
         accessible_topology: Some(driver.topology()),
     }

@@ -1,4 +1,4 @@
-//! The parameters of a class, in the words of the server's file.
+//! Translates the parameters of a storage class into the keys of the server's configuration.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,23 +9,23 @@ use weir_manage::api::Words;
 
 use crate::attach::vhost;
 
-/// What Kubernetes adds to parameters, which is not the driver's.
+/// The prefix of parameters that Kubernetes adds for other components.
 const OTHERS: &str = "csi.storage.k8s.io/";
 
-/// How a volume becomes a block device of its node, or of virtual machines there.
+/// The way in which a volume becomes a block device of its node, or of virtual machines there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Attach {
-    /// The kernel's NBD client.
+    /// Through the kernel's NBD client, which the driver controls.
     #[default]
     Nbd,
-    /// A device that the server serves itself.
+    /// Through ublk: the server makes the device.
     Ublk,
-    /// A socket for the monitors of virtual machines.
+    /// Through a vhost-user socket, at which VMMs find the disk.
     Vhost,
 }
 
 impl Attach {
-    /// Of a volume, by what the configuration says of it.
+    /// Returns the way in which a volume is attached, according to its configuration.
     pub(crate) fn of(config: &Words) -> Self {
         if config.get("ublk") == Some(&Value::Bool(true)) {
             Self::Ublk
@@ -37,20 +37,21 @@ impl Attach {
     }
 }
 
-/// What is asked of a volume.
+/// The requirements for a volume.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Terms {
-    /// The drive; any that takes it if left out.
+    /// The drive on which the volume must be. If absent, any drive that accepts it.
     pub(crate) drive: Option<String>,
-    /// The tenant.
+    /// The tenant that the volume must belong to, if any.
     pub(crate) tenant: Option<String>,
     pub(crate) attach: Attach,
-    /// Its contract, as the file says it.
+    /// The contract, in the keys of the configuration file.
     pub(crate) contract: Words,
 }
 
 impl Terms {
-    /// Reads parameters, those that can be changed later over the others. Values of the contract are the server's to judge.
+    /// Reads parameters. Mutable ones take precedence over fixed ones. The server checks the values
+    /// of the contract.
     pub(crate) fn read(
         fixed: &HashMap<String, String>,
         mutable: &HashMap<String, String>,
@@ -67,16 +68,17 @@ impl Terms {
                 }
             }
         }
+        // Inserted last, so that they replace fixed parameters with the same key.
         words.extend(mutable.iter().map(|(key, value)| (&key[..], &value[..])));
         terms.contract = contract(words, "drive, tenant, attach and those of a contract")?;
         Ok(terms)
     }
 
-    /// What the configuration would say of such a volume: it is as large as its file. Where it is to have a socket, that is in the directory
-    /// `sockets`.
+    /// Returns the configuration of such a volume. Its size is that of its file. If it needs a
+    /// socket, the socket is in the directory `sockets`.
     ///
     /// # Errors
-    /// The name is too long for a socket.
+    /// Returns an error if the name is too long for the path of a socket.
     pub(crate) fn words(
         &self,
         (name, drive): (&str, &str),
@@ -102,8 +104,10 @@ impl Terms {
         Ok(words)
     }
 
-    /// The edit that gives a volume this contract and nothing beside it: keys that are not said are removed.
+    /// Returns the edit that gives a volume exactly this contract. Keys that are not part of it are
+    /// removed.
     pub(crate) fn whole(&self) -> Words {
+        // null removes a key that the contract does not have.
         let keys = weir_config::contract_keys().map(|key| (key.to_owned(), Value::Null));
         let mut words: Words = keys.collect();
         words.extend(self.contract.clone());
@@ -111,7 +115,7 @@ impl Terms {
     }
 }
 
-/// The words of a contract in parameters that can be changed of a volume that is there.
+/// Returns the keys of a contract in parameters that can be changed for an existing volume.
 pub(crate) fn mutable(parameters: &HashMap<String, String>) -> Result<Words, Status> {
     let own = parameters
         .iter()
@@ -122,15 +126,17 @@ pub(crate) fn mutable(parameters: &HashMap<String, String>) -> Result<Words, Sta
     )
 }
 
+/// Checks that all keys belong to a contract, and parses their values.
 fn contract<'a>(
     pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
     permitted: &str,
 ) -> Result<Words, Status> {
-    // In one order, so that errors are the same whenever they are.
+    // A hash map has no order. Sorting makes the errors the same for the same parameters.
     let mut pairs: Vec<_> = pairs.into_iter().collect();
     pairs.sort_unstable();
     let keys = || weir_config::contract_keys();
     for (key, _) in &pairs {
+        // `max.bandwidth` is a key of the table `max`.
         let first = key.split('.').next().unwrap_or_default();
         if !keys().any(|known| known == first) {
             let keys: Vec<_> = keys().collect();

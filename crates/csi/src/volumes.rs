@@ -1,4 +1,4 @@
-//! The driver's volumes, as the configuration of the server holds them.
+//! The driver's volumes, as they are in the server's configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::error::{no_volume, refused};
 use crate::images;
 use crate::rpc;
 
-/// The volumes of a server whose files are the driver's.
+/// The volumes of a server whose files belong to the driver.
 #[derive(Debug)]
 pub(crate) struct Volumes<'a> {
     driver: &'a Driver,
@@ -25,16 +25,16 @@ impl<'a> Volumes<'a> {
         Ok(Self { driver, client })
     }
 
-    /// How the whole server stands.
+    /// Returns the state of the server.
     pub(crate) fn status(&self) -> Result<weir_manage::api::Status, Status> {
         self.client.get("/v1/status").map_err(|e| refused(&e))
     }
 
-    /// Every volume of the driver's, by name.
+    /// Returns all volumes of the driver, sorted by name.
     pub(crate) fn all(&self) -> Result<Vec<Volume>, Status> {
         let list = self.client.get("/v1/volumes").map_err(|e| refused(&e))?;
         let List::Volumes(mut all) = list else {
-            // An empty list is one of volumes.
+            // An empty list is deserialised as one of volumes.
             return Err(Status::internal(
                 "the server's list does not contain volumes",
             ));
@@ -43,11 +43,12 @@ impl<'a> Volumes<'a> {
         for volume in &mut all {
             self.measure(volume);
         }
+        // The pages of a list depend on this order.
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
 
-    /// A volume of that name, whose ever it is.
+    /// Returns the volume with a name, whether it belongs to the driver or not.
     pub(crate) fn named(&self, name: &str) -> Result<Option<Volume>, Status> {
         match self.client.get(&path(name)) {
             Ok(mut volume) => {
@@ -59,57 +60,61 @@ impl<'a> Volumes<'a> {
         }
     }
 
-    /// A volume of the driver's.
+    /// Returns the volume of the driver with a name.
     pub(crate) fn find(&self, name: &str) -> Result<Volume, Status> {
         let found = self.named(name)?.filter(|volume| self.is_own(volume));
         found.ok_or_else(|| no_volume(name))
     }
 
-    /// A volume is as large as its file, of which the server knows within a second.
+    /// Sets the size of a volume to that of its file, because the server notices a change only
+    /// within a second.
     fn measure(&self, volume: &mut Volume) {
+        // If the file cannot be read, the size is the one that the server reports.
         if let Some(Ok(size)) = self.file(volume).map(|file| images::size(&file)) {
             volume.size_bytes = size;
         }
     }
 
-    /// The file of a volume of the driver's; nothing of another.
+    /// Returns the file of a volume, or `None` if the volume does not belong to the driver.
     pub(crate) fn file(&self, volume: &Volume) -> Option<PathBuf> {
         let file = Path::new(volume.config.get("file")?.as_str()?);
         let own = self.driver.images.is_of(file, &volume.drive, &volume.name);
         own.then(|| file.to_owned())
     }
 
-    /// Whether a volume is the driver's: its file is one that the driver makes.
+    /// Returns true if a volume belongs to the driver, that is, if the driver made its file.
     pub(crate) fn is_own(&self, volume: &Volume) -> bool {
         self.file(volume).is_some()
     }
 
-    /// Has the server take a volume, or say what would come of it.
+    /// Adds a volume to the server, or only checks the addition.
     pub(crate) fn add(&self, name: &str, words: &Words, try_only: bool) -> Result<Outcome, Error> {
         let path = format!("{}?dry_run={try_only}", path(name));
         self.client.send("PUT", &path, words, None)
     }
 
-    /// Has the server change one, if it is still as it was found: a request of a driver that has ended, to which the server comes late, must not undo what was
-    /// asked for since.
+    /// Changes a volume, provided that its configuration is still the same. The server can execute
+    /// a request of an earlier driver late, which must not undo later changes.
     pub(crate) fn change(&self, volume: &Volume, words: &Words) -> Result<Outcome, Status> {
         let (path, etag) = (path(&volume.name), Some(&volume.etag[..]));
         let changed = self.client.send("PATCH", &path, words, etag);
         changed.map_err(|e| refused(&e))
     }
 
-    /// Whether a change would change nothing, by the server's own reading of both.
+    /// Returns true if a change would have no effect, as determined by the server.
     pub(crate) fn is_so(&self, name: &str, words: &Words) -> Result<bool, Status> {
         let path = format!("{}?dry_run=true", path(name));
         match self.client.send::<Outcome>("PATCH", &path, words, None) {
             Ok(outcome) => Ok(outcome.change.lines.is_empty()),
-            // What it would refuse is not so.
+            // A change that would be refused has an effect.
             Err(Error::Refused { status: 422, .. }) => Ok(false),
             Err(error) => Err(refused(&error)),
         }
     }
 
-    /// Has the server forget one, if it is still as it was found: one that was made since under its name stays. It is no error if there is none.
+    /// Removes a volume from the server, provided that its configuration is still the same. A
+    /// volume that was made under its name in the meantime stays. Succeeds if there is no such
+    /// volume.
     pub(crate) fn forget(&self, volume: &Volume) -> Result<(), Status> {
         let (path, etag) = (path(&volume.name), Some(&volume.etag[..]));
         let gone = self
@@ -117,7 +122,7 @@ impl<'a> Volumes<'a> {
             .send::<Outcome>("DELETE", &path, &json!({}), etag);
         match gone {
             Ok(_) | Err(Error::Refused { status: 404, .. }) => Ok(()),
-            // Its clients are still there.
+            // The volume still has clients.
             Err(error @ Error::Refused { status: 422, .. }) => {
                 Err(Status::failed_precondition(refused(&error).message()))
             }
@@ -126,7 +131,7 @@ impl<'a> Volumes<'a> {
     }
 }
 
-/// How a volume is told to Kubernetes.
+/// Returns the description of a volume for Kubernetes.
 pub(crate) fn told(driver: &Driver, volume: &Volume) -> rpc::Volume {
     rpc::Volume {
         capacity_bytes: i64::try_from(volume.size_bytes).unwrap_or(i64::MAX),
@@ -136,7 +141,7 @@ pub(crate) fn told(driver: &Driver, volume: &Volume) -> rpc::Volume {
     }
 }
 
-/// Whether a volume is well, and how its promise was kept.
+/// Returns the condition of a volume, with a summary of its promise.
 pub(crate) fn condition(volume: &Volume) -> rpc::VolumeCondition {
     let message = if volume.now.sync_failed {
         "a flush has failed; data may be lost, and every later flush fails until the server is restarted".to_owned()

@@ -1,4 +1,4 @@
-//! The command line of `weir-csi`.
+//! Tests of the command line of `weir-csi`.
 
 use std::process::{Command, Output};
 

@@ -1,5 +1,6 @@
-//! `kernel VERSION...` downloads kernels for guests that are not there yet, and prints their releases. `kernel --run VERSION SCRIPT` boots
-//! one with a script, and shows its console and the files that it left.
+//! Downloads kernels for guests and prints their releases: `kernel VERSION...`. Boots a kernel with
+//! a script, and prints its console and the sizes of the files that it left: `kernel --run VERSION
+//! SCRIPT`.
 
 use std::process::ExitCode;
 use weir_linux::guest::{Error, Guest, Kernel};

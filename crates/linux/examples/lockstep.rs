@@ -1,4 +1,5 @@
-//! `lockstep KERNEL DRIVE SCRIPT` boots a user-mode kernel in lockstep with a drive's model, and shows its console and the files it left.
+//! Boots a user-mode kernel in lockstep with a drive's model, and prints its console and the sizes
+//! of the files that it left: `lockstep KERNEL DRIVE SCRIPT`.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! `row KERNEL WEIR SCENARIO DRIVE CASE POLICY`: a scenario's file in a guest beside the simulator, as a line.
+//! Runs a scenario's file in a guest and in the simulator, and prints a line for each client: `row
+//! KERNEL WEIR SCENARIO DRIVE CASE POLICY`.
 
 use std::time::Instant;
 use weir_config::scenario::{self, Choice};

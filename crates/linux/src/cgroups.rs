@@ -1,29 +1,29 @@
-//! The tree of cgroups of a host, and which of them are systemd's.
+//! The tree of cgroups of a host, and the part of it that systemd manages.
 
 use crate::files::Files;
 use std::collections::BTreeMap;
 use std::io;
 use weir_config::apply::UNITS;
 
-/// How a host has its cgroups.
+/// The cgroup mounts of a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cgroups {
-    /// Where version 2 is mounted.
+    /// The directory at which version 2 is mounted, if it is.
     pub root: Option<String>,
-    /// Version 1 has the controller for storage (`blkio`), which version 2 then has not.
+    /// True if version 1 has the controller for storage (`blkio`). Version 2 does not have it then.
     pub v1: bool,
-    /// systemd owns the tree.
+    /// True if systemd runs, and therefore owns the tree.
     pub systemd: bool,
 }
 
-/// How deep a unit may be below the root.
+/// The maximum depth of a cgroup below the root that is searched. It bounds the walk over the tree.
 const DEPTH: usize = 12;
 
 impl Cgroups {
-    /// How this host has them.
+    /// Reads the mounts of this host.
     ///
     /// # Errors
-    /// Mounts cannot be read.
+    /// Returns an error if the list of mounts cannot be read.
     pub fn of(files: &dyn Files) -> io::Result<Self> {
         let mounts = files.read("/proc/self/mounts")?;
         let mut found = Self {
@@ -32,9 +32,13 @@ impl Cgroups {
             systemd: files.exists("/run/systemd/system"),
         };
         for mount in mounts.lines() {
+            // proc_pid_mounts(5): device, mount point, type, options.
             let mut words = mount.split(' ').skip(1);
             let (at, kind, options) = (words.next(), words.next(), words.next());
+            // The kernel attaches a controller to one hierarchy only, so that a version 1 mount
+            // hides `io`.
             match kind {
+                // Every mount of version 2 shows the same tree, so that the first one is enough.
                 Some("cgroup2") if found.root.is_none() => found.root = at.map(str::to_owned),
                 Some("cgroup") => {
                     found.v1 |= options.is_some_and(|o| o.split(',').any(|o| o == "blkio"));
@@ -45,8 +49,9 @@ impl Cgroups {
         Ok(found)
     }
 
-    /// The path below the root of each cgroup that is named like a unit of systemd, by its name. A
-    /// unit that runs has one. The nearest to the root counts.
+    /// Returns the path below the root of each cgroup that is named like a unit of systemd, by the
+    /// unit's name. systemd makes a cgroup for each running unit. If several cgroups have the name,
+    /// the one that is nearest to the root is returned.
     pub fn units(&self, files: &dyn Files) -> BTreeMap<String, String> {
         let mut units = BTreeMap::new();
         let root = self.root.as_deref().unwrap_or_default();
@@ -55,14 +60,18 @@ impl Cgroups {
             let name = path.rsplit('/').next().unwrap_or_default();
             if UNITS.iter().any(|suffix| name.ends_with(suffix)) {
                 let found = units.entry(name.to_owned());
+                // Parents come first, so that the one nearest to the root stays.
                 found.or_insert_with(|| path.to_owned());
             }
         }
         units
     }
 
-    /// The unit of systemd that a path belongs to, and whether the path is that unit's own cgroup; `None` where systemd has nothing to say:
-    /// there is none, no part is a unit, or a unit on the way has it delegated (`Delegate=`).
+    /// Returns the unit of systemd that a path belongs to, and true if the path is the unit's own
+    /// cgroup.
+    ///
+    /// Returns `None` if systemd does not run, if no part of the path is a unit, or if a unit on
+    /// the way has the path delegated to it (`Delegate=`), so that systemd leaves it to others.
     pub fn owner<'a>(&self, files: &dyn Files, path: &'a str) -> Option<(&'a str, bool)> {
         let root = self.root.as_deref().filter(|_| self.systemd)?;
         let mut whole = String::new();
@@ -70,10 +79,12 @@ impl Cgroups {
         for part in path.split('/').filter(|p| !p.is_empty()) {
             whole = format!("{whole}/{part}");
             if UNITS.iter().any(|suffix| part.ends_with(suffix)) {
+                // A unit inside another one takes its place.
                 owner = Some((part, whole == path));
             } else if let Some((unit, _)) = owner {
                 owner = Some((unit, false));
             }
+            // Below a delegated cgroup, systemd changes nothing, whichever units are nested there.
             if is_delegated(files, &format!("{root}{whole}")) {
                 return None;
             }
@@ -81,33 +92,34 @@ impl Cgroups {
         owner
     }
 
-    /// The controllers that a cgroup has, by its directory.
+    /// Returns the controllers that are available in a cgroup, given by its directory.
     pub fn controllers(files: &dyn Files, directory: &str) -> Vec<String> {
         words(files, &format!("{directory}/cgroup.controllers"))
     }
 
-    /// Whether a cgroup has processes of its own.
+    /// Returns true if a cgroup has processes of its own, apart from those in cgroups below it.
     pub fn has_processes(files: &dyn Files, directory: &str) -> bool {
         let text = files.read(&format!("{directory}/cgroup.procs"));
         text.is_ok_and(|t| !t.trim().is_empty())
     }
 
-    /// Whether what is below a cgroup has the controller `io`.
+    /// Returns true if the cgroups below this one have the controller `io`.
     pub fn is_enabled(files: &dyn Files, directory: &str) -> bool {
         let all = words(files, &format!("{directory}/cgroup.subtree_control"));
         all.iter().any(|c| c == "io")
     }
 
-    /// The directories of the cgroups directly below one.
+    /// Returns the directories of the cgroups directly below this one.
     pub fn below(files: &dyn Files, directory: &str) -> Vec<String> {
         let names = files.list(directory).unwrap_or_default().into_iter();
         let below = names.map(|name| format!("{directory}/{name}"));
         below
+            // `list` returns the files of the cgroup, too. Only a cgroup contains this file.
             .filter(|path| files.exists(&format!("{path}/cgroup.procs")))
             .collect()
     }
 
-    /// The directories of all cgroups but the root, parents first.
+    /// Returns the directories of all cgroups except the root, parents first.
     pub fn all(&self, files: &dyn Files) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         let mut level: Vec<String> = self.root.iter().cloned().collect();
@@ -124,7 +136,8 @@ fn words(files: &dyn Files, path: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// What systemd notes on a cgroup that it leaves to others (`cg_set_access`: since version 236, and as a user's attribute since 251).
+/// Returns true if systemd has marked a cgroup as delegated to others. It writes one of two
+/// extended attributes (`cg_set_access`): the first since version 236, the second since 251.
 fn is_delegated(files: &dyn Files, directory: &str) -> bool {
     let noted = |name| files.attribute(directory, name).is_some_and(|v| v == "1");
     noted("trusted.delegate") || noted("user.delegate")

@@ -1,23 +1,24 @@
-//! What was changed of a host, with what is needed to put it back.
+//! A change of a host, with the values that are needed to undo it.
 
 use crate::device::Device;
 use serde::{Deserialize, Serialize};
 
-/// A device as it is found again.
+/// The identity of a device, by which it is found again later.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ident {
-    /// The path by which it was named.
+    /// The path by which the user named the device.
     pub link: String,
-    /// What it was called in `/sys/block`.
+    /// The device's name in `/sys/block` at the time of the change.
     pub name: String,
-    /// Its number.
+    /// The device's number at the time of the change, for example `8:16`.
     pub number: String,
-    /// The number of its life, where the kernel has one.
+    /// The sequence number of the device, if the kernel has one. No other device of the same boot
+    /// has it.
     pub diskseq: Option<u64>,
 }
 
 impl Ident {
-    /// How a device is found again that was named by this path.
+    /// Returns the identity of a device that was named by this path.
     pub fn of(link: &str, device: &Device) -> Self {
         Self {
             link: link.to_owned(),
@@ -28,56 +29,59 @@ impl Ident {
     }
 }
 
-/// A value that a change of another takes along.
+/// A value that the kernel resets as a side effect of a change.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Also {
-    /// Its file.
+    /// The file that has the value.
     pub file: String,
-    /// The value that it had.
+    /// The value before the change.
     pub old: String,
 }
 
-/// What was changed, with what is needed to put it back.
+/// A change of a host, with the values that are needed to undo it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+// The names are part of the journal's format.
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A knob of a device.
+    /// A knob of a device was set.
     Set {
-        /// Its file.
+        /// The file of the knob.
         file: String,
         /// The knob's name.
         knob: String,
-        /// The value that it had, in the kernel's form.
+        /// The value before the change, in the kernel's form.
         old: String,
-        /// The value that it was to have.
+        /// The value that was to be set.
         new: String,
-        /// What the kernel resets with it.
+        /// Other values that the kernel resets with this one, for example the tunables of an
+        /// elevator.
+        // Most knobs have no side effects.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         also: Vec<Also>,
     },
-    /// A cgroup was made, or a directory for systemd.
+    /// A cgroup, or a directory for systemd's files, was made.
     Make {
-        /// Its directory.
+        /// The directory that was made.
         folder: String,
     },
-    /// The controller `io` was switched on below the cgroup of this directory.
+    /// The controller `io` was enabled for the cgroups below a directory.
     Enable {
-        /// Its directory.
+        /// The directory of the parent cgroup.
         folder: String,
     },
-    /// A file of systemd was written.
+    /// A file of systemd was written, for example a drop-in of a unit.
     Unit {
-        /// The file.
+        /// The path of the file.
         file: String,
-        /// What it said; `None`: it was not there.
+        /// The earlier content, or `None` if the file did not exist.
         old: Option<String>,
-        /// What it says.
+        /// The new content of the file.
         new: String,
     },
 }
 
 impl Change {
-    /// The file or directory that it is about.
+    /// Returns the file or directory that was changed.
     pub fn path(&self) -> &str {
         match self {
             Self::Set { file, .. } | Self::Unit { file, .. } => file,
@@ -86,19 +90,20 @@ impl Change {
     }
 }
 
-/// A change with what became of it.
+/// A change in the journal, with its present state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its number, from 0.
+    /// The number of the change, counted from 0.
     pub id: u64,
-    /// The boot in which it was made.
+    /// The boot in which the change was made.
     pub boot: String,
-    /// The device that it is about.
+    /// The device that the change concerns, if any.
     pub device: Option<Ident>,
-    /// What was changed.
+    /// The change itself, with the values before it.
     pub change: Change,
-    /// What was read back after it; `None`: nobody came to read.
+    /// The value that was read back afterwards. `None` if the process ended before it could read
+    /// the value.
     pub now: Option<String>,
-    /// Putting it back has begun.
+    /// True if the change is being undone, or has been undone in part.
     pub undoing: bool,
 }

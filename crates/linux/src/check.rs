@@ -1,4 +1,7 @@
-//! Knobs that do nothing, and what else the kernel does not say.
+//! Warnings about settings that have no effect or surprising ones, which the kernel accepts
+//! silently.
+//!
+//! The entry point is [`warnings`]. It only reads the host, so that it can run without root.
 
 use crate::boot;
 use crate::cgroups::Cgroups;
@@ -11,14 +14,14 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use weir_config::one_line;
 
-/// Something that is not as it looks.
+/// A finding about a setting that does not do what it seems to do.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Warning {
-    /// What it is about: a file, a device, a unit.
+    /// The subject of the warning: a file, a device or a unit.
     pub about: String,
-    /// What is so.
+    /// The finding, as the predicate of a sentence about the subject.
     pub what: String,
-    /// What to do.
+    /// The remedy, as an imperative.
     pub help: String,
 }
 
@@ -30,14 +33,15 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Rules of udev that set queues stand there.
+/// Directories of udev rules, which can set attributes of a queue whenever the device changes.
 const RULES: [&str; 3] = [
     "/etc/udev/rules.d",
     "/run/udev/rules.d",
     "/usr/lib/udev/rules.d",
 ];
 
-/// What is not as it looks, of what a plan would set and of what is set already. The host is only read.
+/// Returns the warnings about a plan's settings, and about settings that the host already has. The
+/// host is only read.
 pub fn warnings(files: &dyn Files, plan: &Plan) -> Vec<Warning> {
     let mut check = Check {
         files,
@@ -52,6 +56,7 @@ pub fn warnings(files: &dyn Files, plan: &Plan) -> Vec<Warning> {
         check.latency(target);
         check.groups(target);
     }
+    // Rules of udev are not specific to a target.
     check.rules();
     check.found
 }
@@ -70,12 +75,14 @@ impl Check<'_> {
             what: what.into(),
             help: help.into(),
         };
+        // Several targets can share a cgroup or a drop-in, so that the same finding comes up more
+        // than once.
         if self.known.insert(warning.clone()) {
             self.found.push(warning);
         }
     }
 
-    /// What stands above a device, or below.
+    /// Warns about devices that are stacked on the target, or that the target is stacked on.
     fn device(&mut self, target: &Target) {
         let device = &target.device;
         if let Some(layer) = device.layer {
@@ -105,13 +112,14 @@ impl Check<'_> {
         }
     }
 
+    /// Returns the value that the plan sets a knob to, if it does.
     fn planned(&self, target: &Target, knob: Knob) -> Option<String> {
         let _ = self;
         let found = target.settings.iter().find(|s| s.knob == knob);
         found.map(|s| s.value.clone())
     }
 
-    /// The elevator that a device will have.
+    /// Returns the elevator that the device will have once the plan is applied.
     fn scheduler(&self, target: &Target) -> String {
         self.planned(target, Knob::Scheduler).unwrap_or_else(|| {
             let text = self.files.read(&format!(
@@ -123,11 +131,12 @@ impl Check<'_> {
         })
     }
 
-    /// Whether io.cost is on for a device, or will be.
+    /// Returns true if io.cost is enabled for the device, or will be once the plan is applied.
     fn has_cost(&self, target: &Target) -> bool {
         self.planned(target, Knob::CostQos).is_some() || self.is_cost_on(target)
     }
 
+    /// Returns true if io.cost is enabled for the device at present.
     fn is_cost_on(&self, target: &Target) -> bool {
         let root = self.plan.cgroups.root.clone().unwrap_or_default();
         let text = self.files.read(&format!("{root}/{}", Knob::CostQos));
@@ -135,6 +144,7 @@ impl Check<'_> {
         value.starts_with("enable=1")
     }
 
+    /// Warns about an elevator that is not available, or that conflicts with io.cost.
     fn elevator(&mut self, target: &Target) {
         let device = &target.device;
         let wanted = self.scheduler(target);
@@ -148,6 +158,8 @@ impl Check<'_> {
                 "load the module (modprobe) if the kernel does not load it by itself",
             );
         }
+        // If the plan does not set io.cost itself, it does not switch it off either, so the user
+        // has to.
         let root = self.plan.cgroups.root.clone().unwrap_or_default();
         let is_cost_left = self.is_cost_on(target) && self.planned(target, Knob::CostQos).is_none();
         if wanted == "bfq" && self.has_cost(target) {
@@ -167,7 +179,7 @@ impl Check<'_> {
         }
     }
 
-    /// Weights that somebody has set and that nothing goes by.
+    /// Warns about weights that are set but that no controller of the device uses.
     fn weights_in_vain(&mut self, target: &Target) {
         let number = &target.device.number;
         let (has_cost, scheduler) = (self.has_cost(target), self.scheduler(target));
@@ -186,6 +198,9 @@ impl Check<'_> {
             ] {
                 let file = format!("{directory}/{knob}");
                 let text = self.files.read(&file).unwrap_or_default();
+                // The file has a line for all devices and one for each device with a weight of its
+                // own. 100 is the default of both io.weight and io.bfq.weight, so that it does not
+                // count as set.
                 let default = text.lines().find_map(|l| l.strip_prefix("default "));
                 let is_set = knob.value(&text, number) != "default"
                     || default.is_some_and(|weight| weight.trim() != "100");
@@ -212,7 +227,8 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the kernel has io.latency: its file is in each cgroup that has the controller, else its configuration says so.
+    /// Warns if the kernel does not have io.latency. Any cgroup with the controller has its file if
+    /// the kernel does. Without such a cgroup, the kernel's build configuration is checked.
     fn latency(&mut self, target: &Target) {
         if self.planned(target, Knob::Latency).is_none() {
             return;
@@ -234,7 +250,7 @@ impl Check<'_> {
         }
     }
 
-    /// What is to be known of the cgroups of a device.
+    /// Warns about cgroups whose settings systemd owns, or whose writes escape their limits.
     fn groups(&mut self, target: &Target) {
         let Some(root) = self.plan.cgroups.root.clone() else {
             return;
@@ -259,7 +275,10 @@ impl Check<'_> {
                 all.iter().any(|c| c == "memory")
             };
             let directory = format!("{root}{path}");
+            // Write-back attributes a dirty page to the cgroup to whose memory controller it was
+            // charged (cgroup-v2.rst, "Writeback").
             let has_own = self.files.exists(&directory) && has_memory(&directory);
+            // A cgroup that does not exist yet gets the controllers that its parent passes on.
             if !has_own && !inherits_memory(self.files, &format!("{root}{parent}")) {
                 self.warn(
                     path,
@@ -271,10 +290,12 @@ impl Check<'_> {
         self.siblings(target);
     }
 
-    /// What is above a cgroup must have the controller, and no processes of its own.
+    /// Checks that the ancestors of a cgroup have the controller `io`, and no processes of their
+    /// own.
     fn ancestors(&mut self, root: &str, path: &str) {
         let mut above = root.to_owned();
         for part in path.split('/').filter(|p| !p.is_empty()) {
+            // Cgroups that do not exist yet are made by the plan, with the controller enabled.
             if !self.files.exists(&above) {
                 return;
             }
@@ -287,6 +308,8 @@ impl Check<'_> {
                     "the io controller is not available in cgroups of version 2",
                     "boot with cgroup_no_v1=all, or with a kernel that has CONFIG_BLK_CGROUP",
                 );
+            // cgroups(7), "no internal processes": only the root may have both processes and
+            // controllers.
             } else if !is_on && above != root && Cgroups::has_processes(self.files, &above) {
                 self.warn(
                     &file,
@@ -304,7 +327,8 @@ impl Check<'_> {
         }
     }
 
-    /// Weights are held against those of siblings only.
+    /// Warns about weights in different parents, because the kernel compares weights of siblings
+    /// only.
     fn siblings(&mut self, target: &Target) {
         let weights = target.settings.iter().filter_map(|s| match (s.at, s.knob) {
             (At::Group(place), Knob::Weight | Knob::BfqWeight) => Some(place),
@@ -322,6 +346,7 @@ impl Check<'_> {
         let groups = target.groups.iter().flatten().map(String::as_str);
         let groups: BTreeSet<&str> = groups.collect();
         let apart: Vec<&str> = parents
+            // If the parent is in the plan itself, its own weight relates it to the others.
             .into_iter()
             .filter(|p| !groups.contains(p))
             .collect();
@@ -336,7 +361,7 @@ impl Check<'_> {
         }
     }
 
-    /// Rules that set an elevator whenever a device changes.
+    /// Warns about udev rules that set attributes of a queue whenever a device changes.
     fn rules(&mut self) {
         for folder in RULES {
             for name in self.files.list(folder).unwrap_or_default() {
@@ -355,7 +380,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether what is made below a cgroup that may not be there yet has the controller for memory.
+/// Returns true if cgroups below this one get the memory controller. The cgroup need not exist yet.
 fn inherits_memory(files: &dyn Files, directory: &str) -> bool {
     let text = files.read(&format!("{directory}/cgroup.subtree_control"));
     text.is_ok_and(|t| t.split_whitespace().any(|c| c == "memory"))

@@ -1,48 +1,50 @@
-//! Block devices of a host: what each is, and what it is made of.
+//! The block devices of a host, and how they are stacked on each other.
 
 use crate::files::Files;
 use std::fmt;
 use std::io;
 use weir_core::DriveShape;
 
-/// A block device that is no partition.
+/// A block device that is not a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Device {
-    /// Its name in `/sys/block`.
+    /// The device's name in `/sys/block`.
     pub name: String,
-    /// Its number, as `8:16`.
+    /// The device's number in the form `MAJOR:MINOR`, for example `8:16`.
     pub number: String,
-    /// The number of its life, which no other device has until the next boot. Kernels before 5.15 have none.
+    /// The sequence number, which no other device has until the next boot. `None` before Linux
+    /// 5.15.
     pub diskseq: Option<u64>,
-    /// Elevators to choose; none where it has no queue of requests of its own.
+    /// The elevators that can be chosen. Empty if the device has no request queue of its own.
     pub schedulers: Vec<String>,
-    /// Its own name for itself, where it has one: of a device mapper, of an md.
+    /// The kind of a device that is stacked on others, or `None` for a plain device.
     pub layer: Option<Layer>,
-    /// Whether the kernel treats it as a drive that seeks (`queue/rotational`).
+    /// True if the kernel treats the device as one that seeks (`queue/rotational`).
     pub rotational: bool,
-    /// Requests that it takes at a time, as the kernel's profiles of io.cost count them; `None` where no file states it.
+    /// The queue depth by which the kernel chooses a profile of io.cost. `None` if no file states
+    /// it.
     pub depth: Option<u16>,
-    /// Devices that it is made of.
+    /// The names of the devices that this one is stacked on.
     pub below: Vec<String>,
-    /// Devices that are made of it or of its partitions.
+    /// The names of the devices that are stacked on this one or on its partitions.
     pub above: Vec<String>,
 }
 
-/// What stands above other devices.
+/// A kind of device that is stacked on others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
-    /// Device mapper.
+    /// A target of the device mapper, such as LVM or dm-crypt.
     Mapper,
-    /// md.
+    /// A software RAID (md).
     Raid,
 }
 
-/// Why a path names no device that can be set.
+/// The reason why a path does not name a device whose attributes can be set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoDevice {
-    /// Nothing is there, or it cannot be looked at.
+    /// The path does not exist, or cannot be read. Has the error's text.
     Missing(String),
-    /// It is a partition of this device.
+    /// The path is a partition of the device with this name.
     Partition(String),
 }
 
@@ -59,37 +61,41 @@ impl fmt::Display for NoDevice {
 }
 
 impl Device {
-    /// The device of a path as `/dev/disk/by-id/x`.
+    /// Finds the device with a path such as `/dev/disk/by-id/x`.
     ///
     /// # Errors
-    /// It is none, or a partition.
+    /// Returns an error if the path is not a block device, or is a partition.
     pub fn find(files: &dyn Files, path: &str) -> Result<Self, NoDevice> {
         let missing = |error: &io::Error| NoDevice::Missing(said(error));
         let number = files.number(path).map_err(|e| missing(&e))?;
+        // The number identifies the device, whichever link or node the path is.
         let link = files.link(&format!("/sys/dev/block/{number}"));
         let link = link.map_err(|e| missing(&e))?;
         let mut parts = link.rsplit('/');
         let name = parts.next().unwrap_or_default();
         if files.exists(&format!("/sys/dev/block/{number}/partition")) {
+            // The link of a partition ends in DISK/PARTITION.
             let of = parts.next().unwrap_or_default();
             return Err(NoDevice::Partition(of.to_owned()));
         }
         Ok(Self::named(files, name, &number))
     }
 
-    /// All of them, by name.
+    /// Returns all block devices of the host that are not partitions, by name.
     ///
     /// # Errors
-    /// As the system says.
+    /// Returns the system's error if `/sys/block` cannot be read.
     pub fn all(files: &dyn Files) -> io::Result<Vec<Self>> {
         let names = files.list("/sys/block")?.into_iter();
         let all = names.filter_map(|name| {
+            // A device can be removed between the listing and this read, and is then left out.
             let number = files.read(&format!("/sys/block/{name}/dev")).ok()?;
             Some(Self::named(files, &name, number.trim()))
         });
         Ok(all.collect())
     }
 
+    /// Reads the attributes of the device with a name and number.
     fn named(files: &dyn Files, name: &str, number: &str) -> Self {
         let directory = format!("/sys/block/{name}");
         let number_in = |file: &str| {
@@ -102,12 +108,15 @@ impl Device {
                 .unwrap_or_default()
         };
         let mut above = names("holders");
+        // The kernel records a holder at the partition that it is stacked on, not at the whole
+        // device.
         for part in files.list(&directory).unwrap_or_default() {
             if files.exists(&format!("{directory}/{part}/partition")) {
                 above.extend(names(&format!("{part}/holders")));
             }
         }
-        // Where requests are not queued by the block layer there is nothing to choose, and older kernels say "none".
+        // A device without `mq` takes bios directly (device mapper, md), so that there is no
+        // elevator to choose. Older kernels still list "none" for it.
         let has_queue = files.exists(&format!("{directory}/mq"));
         let schedulers = files.read(&format!("{directory}/queue/scheduler"));
         let schedulers = schedulers.ok().filter(|_| has_queue).unwrap_or_default();
@@ -121,8 +130,12 @@ impl Device {
                 .map(|w| w.trim_matches(['[', ']']).to_owned())
                 .collect(),
             rotational: number_in("queue/rotational") == Some(1),
+            // As in the kernel's `blk_queue_depth`: the driver's own depth if it has set one
+            // (SCSI), and otherwise nr_requests.
             depth: number_in("device/queue_depth")
                 .or_else(|| number_in("queue/nr_requests"))
+                // io.cost only distinguishes a depth of 1 from greater ones, so that saturation is
+                // harmless.
                 .map(|depth| u16::try_from(depth).unwrap_or(u16::MAX)),
             layer: match layer {
                 [true, _] => Some(Layer::Mapper),
@@ -134,7 +147,7 @@ impl Device {
         }
     }
 
-    /// Its shape, as far as Linux's io.cost chooses a profile by it.
+    /// Returns the device's shape, as far as Linux's io.cost chooses its profile by it.
     pub(crate) fn shape(&self) -> DriveShape {
         let known = DriveShape::default();
         DriveShape {
@@ -144,13 +157,13 @@ impl Device {
         }
     }
 
-    /// Its directory.
+    /// Returns the device's directory in `/sys/block`.
     pub fn directory(&self) -> String {
         format!("/sys/block/{}", self.name)
     }
 }
 
-/// What the system said, without the number of the error.
+/// Returns the system's message for an error, without the number of the error.
 pub(crate) fn said(error: &io::Error) -> String {
     weir_config::os_error::message(error)
 }

@@ -1,4 +1,4 @@
-//! Why a step cannot be done, in words that help.
+//! The error of a step of `apply` or `undo`, with advice on its cause.
 
 use crate::device::said;
 use crate::journal::JournalError;
@@ -8,21 +8,21 @@ use std::fmt;
 use std::io;
 use weir_config::one_line;
 
-/// Why not everything was done.
+/// The reason why a step could not be done.
 #[derive(Debug)]
 pub enum Failed {
-    /// A file or a directory: what was tried with it, what the system said, and what to do.
+    /// An operation on a file or a directory failed.
     Step {
-        /// The path.
+        /// The path of the file or directory.
         path: String,
-        /// What was tried.
+        /// The operation that failed, as an infinitive.
         tried: String,
-        /// What the system said.
+        /// The error that the system returned.
         error: io::Error,
-        /// What to do; may be empty.
+        /// The remedy. Can be empty.
         help: &'static str,
     },
-    /// The journal.
+    /// The journal cannot be read or written.
     Journal(JournalError),
 }
 
@@ -56,8 +56,9 @@ impl fmt::Display for Failed {
 impl std::error::Error for Failed {}
 
 impl Failed {
-    /// A step that is not one of a knob.
+    /// An error of any step except the writing of a knob.
     pub(crate) fn step(path: &str, tried: &str, error: io::Error) -> Self {
+        // cgroups(7), "no internal processes": the error of `+io` in a cgroup with processes.
         let help = match Errno::from_io_error(&error) {
             Some(Errno::BUSY) if tried.contains("io") => {
                 "the cgroup contains processes, so that the controller cannot be enabled for the cgroups below; move the processes into one of those"
@@ -72,7 +73,8 @@ impl Failed {
         }
     }
 
-    /// A knob that did not take a value.
+    /// An error of writing a value to a knob. The errno has a different cause for each knob, as in
+    /// the kernel's handlers of the files.
     pub(crate) fn knob(knob: Knob, file: &str, value: &str, error: io::Error) -> Self {
         let help = match (knob, Errno::from_io_error(&error)) {
             (Knob::Scheduler, Some(Errno::INVAL)) => {
@@ -112,7 +114,7 @@ impl Failed {
     }
 }
 
-/// What to do about an error that concerns a right.
+/// Returns the remedy for an error of permissions, or an empty string.
 fn rights(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::ACCESS | Errno::PERM) => "run the command as root",

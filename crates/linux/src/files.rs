@@ -1,4 +1,7 @@
-//! The files of a host, real or recorded.
+//! Access to the files of a host, real or recorded.
+//!
+//! Everything in this crate reads and changes a host through the trait [`Files`], so that tests can
+//! use a recorded host instead.
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -7,89 +10,91 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use weir_config::trusted::{self, Dir};
 
-/// The files of a host by their absolute paths. Files of `/sys` and of cgroups are read and written as the kernel wants it: whole, by one
-/// system call.
+/// The files of a host by their absolute paths. Files of `/sys` and of cgroups are read and written
+/// as the kernel requires it: whole, with one system call.
 pub trait Files {
-    /// The text of a file.
+    /// Returns the content of a file.
     ///
     /// # Errors
-    /// As the system says.
+    /// Returns the system's error.
     fn read(&self, path: &str) -> io::Result<String>;
 
-    /// Writes this to a file that exists, in one call.
+    /// Writes text to a file that exists, with one system call.
     ///
     /// # Errors
-    /// As the system says: among others that the kernel does not take the value.
+    /// Returns the system's error, for example if the kernel does not accept the value.
     fn write(&mut self, path: &str, text: &str) -> io::Result<()>;
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     ///
     /// # Errors
-    /// As the system says.
+    /// Returns the system's error.
     fn list(&self, path: &str) -> io::Result<Vec<String>>;
 
-    /// What a symbolic link says.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
-    /// As the system says.
+    /// Returns the system's error.
     fn link(&self, path: &str) -> io::Result<String>;
 
-    /// The number of the block device that a path names, as `8:16`.
+    /// Returns the number of the block device at a path, for example `8:16`.
     ///
     /// # Errors
-    /// There is nothing of that name, or it is no block device.
+    /// Returns an error if the path does not exist or is not a block device.
     fn number(&self, path: &str) -> io::Result<String>;
 
-    /// Whether something is there; a link leads to what it names.
+    /// Returns true if a path exists. Symbolic links are followed.
     fn exists(&self, path: &str) -> bool;
 
-    /// An extended attribute, `None` where there is none.
+    /// Returns an extended attribute, or `None` if it does not exist.
     fn attribute(&self, path: &str, name: &str) -> Option<String>;
 
-    /// Makes a directory: a cgroup, where that is one.
+    /// Makes a directory. In a cgroup, that makes a cgroup.
     ///
     /// # Errors
-    /// As the system says.
+    /// Returns the system's error.
     fn make(&mut self, path: &str) -> io::Result<()>;
 
-    /// Removes a directory without others in it: a cgroup with its files.
+    /// Removes a directory that contains no others. In a cgroup, that removes the cgroup with its
+    /// files.
     ///
     /// # Errors
-    /// As the system says.
+    /// Returns the system's error.
     fn remove(&mut self, path: &str) -> io::Result<()>;
 
-    /// Makes an ordinary file with this text, or puts the text in place of that of one that exists, so that after a crash it has one or the
-    /// other.
+    /// Writes an ordinary file. If the file exists, its content is replaced atomically, so that
+    /// after a crash it has either the old or the new content.
     ///
     /// # Errors
-    /// As the system says.
+    /// Returns the system's error.
     fn replace(&mut self, path: &str, text: &str) -> io::Result<()>;
 
     /// Removes an ordinary file.
     ///
     /// # Errors
-    /// As the system says.
+    /// Returns the system's error.
     fn unlink(&mut self, path: &str) -> io::Result<()>;
 
-    /// Makes systemd read the files of its units again.
+    /// Makes systemd read its unit files again.
     ///
     /// # Errors
-    /// It could not be asked, or it refused.
+    /// Returns an error if `systemctl` cannot be started or fails.
     fn reload_units(&mut self) -> io::Result<()>;
 }
 
-/// The files below a directory.
+/// The files below a directory of this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tree {
     root: PathBuf,
 }
 
 impl Tree {
-    /// The files below `root`; `/` for those of this host.
+    /// The files below `root`. Use `/` for those of this host.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
+    /// Returns the path below the root.
     fn at(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
@@ -109,6 +114,8 @@ impl Files for Tree {
 
     fn write(&mut self, path: &str, text: &str) -> io::Result<()> {
         let mut file = fs::OpenOptions::new().write(true).open(self.at(path))?;
+        // The kernel parses each write(2) to an attribute as a whole value, so that the rest of a
+        // short write must not follow in a second call.
         match file.write(text.as_bytes())? {
             all if all == text.len() => Ok(()),
             part => Err(io::Error::new(
@@ -123,6 +130,7 @@ impl Files for Tree {
         for entry in fs::read_dir(self.at(path))? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
+        // The order of read_dir depends on the file system.
         names.sort_unstable();
         Ok(names)
     }
@@ -149,6 +157,7 @@ impl Files for Tree {
     }
 
     fn attribute(&self, path: &str, name: &str) -> Option<String> {
+        // The attributes that are read have one character (`cgroups::is_delegated`).
         let mut value = [0_u8; 256];
         let length = rustix::fs::getxattr(self.at(path), name, &mut value).ok()?;
         Some(String::from_utf8_lossy(&value[..length]).into_owned())
@@ -165,6 +174,7 @@ impl Files for Tree {
     fn replace(&mut self, path: &str, text: &str) -> io::Result<()> {
         let path = self.at(path);
         let (folder, name) = trusted::split(&path)?;
+        // The file is replaced atomically, and only in a directory that no other user can change.
         Dir::trusted(folder)?.replace(name, text.as_bytes(), 0o644)
     }
 

@@ -1,4 +1,9 @@
-//! What was changed of a host, on disk before it is changed: a line of JSON for each step.
+//! The journal of changes to a host, from which they can be undone.
+//!
+//! Each change is on disk before it is made, so that an interrupted run can be undone as well. The
+//! file has one line of JSON for each step. The order of calls for a change is [`Journal::change`],
+//! the change itself, [`Journal::done`]. For its reversal, it is [`Journal::undoing`], the
+//! reversal, [`Journal::undone`].
 
 mod error;
 
@@ -15,26 +20,28 @@ use weir_config::trusted::{self, Dir};
 
 pub use error::JournalError;
 
-/// The default journal. Only root writes to its directory, which is empty after a reboot, as the
-/// journal may be: a reboot resets all that is in it.
+/// The default path of the journal. Only root can write to its directory, which is empty after a
+/// reboot. The journal can be lost then, because a reboot also resets everything in it.
 pub const JOURNAL: &str = "/run/weir-apply/apply.journal";
 
-/// Permissions of the journal's directory, if it is created.
+/// The permissions of the journal's directory, if it is created.
 const FOLDER_MODE: u32 = 0o755;
-/// Permissions of the journal: `--dry-run` of any user reads it.
+/// The permissions of the journal. Any user can read it, for `--dry-run`.
 const MODE: u32 = 0o644;
-/// Permissions of the lock's file: a user that can open the file can hold the lock.
+/// The permissions of the lock's file. Only root may open it, because any user that can open the
+/// file can hold the lock.
 const LOCK_MODE: u32 = 0o600;
 
-/// Lines beyond which it is written anew, and four for each change.
+/// The number of lines, in addition to four for each change, above which the journal is rewritten.
 const LINES_MAX: usize = 1024;
 
-/// What a first line says; another one is of a version that this one does not know.
+/// The version of the format, which the first line states. A later version is refused.
 const VERSION: u32 = 1;
 
-/// A line.
+/// One line of the journal.
 #[expect(clippy::large_enum_variant, reason = "one is alive at a time")]
 #[derive(Serialize, Deserialize)]
+// The names are part of the journal's format.
 #[serde(rename_all = "snake_case")]
 enum Record {
     Journal {
@@ -43,6 +50,7 @@ enum Record {
     Change {
         id: u64,
         boot: String,
+        // Cgroups and drop-ins belong to no device.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         device: Option<Ident>,
         change: Change,
@@ -59,41 +67,44 @@ enum Record {
     },
 }
 
-/// The journal of a host.
+/// The journal of a host, with the changes that are not undone yet.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    /// Its directory; `None` if that is missing.
+    /// The directory of the journal, or `None` if it does not exist.
     dir: Option<Dir>,
-    /// `None`: it is only read, or not there yet.
+    /// The file, opened for appending. `None` if nothing has been written yet.
     file: Option<File>,
-    /// Keeps others away.
+    /// The lock that excludes other processes. It is released when the file is closed.
     lock: Option<File>,
-    /// What was changed and not put back yet, by number.
+    /// The changes that are not undone yet, by their numbers.
     entries: BTreeMap<u64, Entry>,
-    /// The numbers of the entries about each path.
+    /// The numbers of the entries for each path.
     by_path: BTreeMap<String, BTreeSet<u64>>,
     next: u64,
-    /// Lines that it has.
+    /// The number of lines in the file.
     lines: usize,
-    /// Lines in its middle that cannot be read.
+    /// The numbers of complete lines that cannot be parsed.
     damaged: Vec<usize>,
 }
 
 impl Journal {
-    /// Opens the journal at a path to work with it alone. Its directory is created if it is missing,
-    /// and the file when there is something to write.
+    /// Opens the journal at a path for exclusive use. The directory is created if it does not
+    /// exist. The file is created by the first write.
     ///
     /// # Errors
-    /// Another process has it, it cannot be read, or other users can change it or its directory.
+    /// Returns an error if another process uses the journal, if it cannot be read, or if other
+    /// users can change it or its directory.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let failed = |tried| move |error| JournalError::File(path.to_owned(), tried, error);
         let (folder, name) = trusted::split(path).map_err(failed("open"))?;
         let dir = Dir::create_trusted(folder, FOLDER_MODE);
         let dir = dir.map_err(failed("open the directory of"))?;
+        // The lock has a file of its own, because the journal's file is replaced and removed.
         let mut lock = name.to_owned();
         lock.push(".lock");
         let lock = dir.create(&lock, LOCK_MODE).map_err(failed("lock"))?;
+        // The kernel releases the lock when the process ends, even if it is killed.
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(JournalError::Busy(path.to_owned())),
@@ -104,11 +115,11 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Reads the journal at a path, to look at it.
+    /// Reads the journal at a path without locking it. A journal that does not exist is empty.
     ///
     /// # Errors
-    /// It cannot be read, or other users can change it or its directory. That it is not there is
-    /// none.
+    /// Returns an error if the journal cannot be read, or if other users can change it or its
+    /// directory.
     pub fn read(path: &Path) -> Result<Self, JournalError> {
         let failed = |error| JournalError::File(path.to_owned(), "read", error);
         let (folder, _) = trusted::split(path).map_err(failed)?;
@@ -119,7 +130,7 @@ impl Journal {
         Self::read_in(path, dir)
     }
 
-    /// The journal of a host that nothing was changed of: a recorded one.
+    /// An empty journal, for a host on which nothing was changed, such as a recorded one.
     pub fn empty() -> Self {
         Self::new(Path::new(""), None)
     }
@@ -138,6 +149,7 @@ impl Journal {
         }
     }
 
+    /// Reads the file in a directory. A file that does not exist is an empty journal.
     fn read_in(path: &Path, dir: Option<Dir>) -> Result<Self, JournalError> {
         let mut journal = Self::new(path, dir);
         let mut text = Vec::new();
@@ -153,38 +165,42 @@ impl Journal {
             Err(error) => return Err(JournalError::File(path.to_owned(), "read", error)),
         }
         let text = String::from_utf8_lossy(&text);
-        // A last line without an end was being written when the process or the machine stopped: what it is about was not done yet.
+        // A last line without a line feed was being written when the process or the machine
+        // stopped. Its change had not been made yet, because a change follows its line.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         for (number, line) in whole.lines().enumerate() {
             journal.lines = number + 1;
             match serde_json::from_str(line) {
+                // Records of a later version could have to be undone in another way.
                 Ok(Record::Journal { version }) if version > VERSION => {
                     return Err(JournalError::Version(path.to_owned(), version));
                 }
                 Ok(record) => journal.take(record),
+                // The other lines are still needed to undo their changes.
                 Err(_) => journal.damaged.push(number + 1),
             }
         }
         Ok(journal)
     }
 
-    /// What was changed and not put back yet, in order.
+    /// Returns the changes that are not undone yet, in order.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> + ExactSizeIterator {
         self.entries.values()
     }
 
-    /// What was changed of a path and not put back yet, in order.
+    /// Returns the changes of a path that are not undone yet, in order.
     pub(crate) fn entries_of(&self, path: &str) -> impl DoubleEndedIterator<Item = &Entry> {
         let numbers = self.by_path.get(path).into_iter().flatten();
         numbers.filter_map(|id| self.entries.get(id))
     }
 
-    /// The first line in its middle that cannot be read, if there is one.
+    /// Returns the first complete line that cannot be parsed, as an error.
     pub fn damage(&self) -> Option<JournalError> {
         let line = self.damaged.first()?;
         Some(JournalError::Damaged(self.path.clone(), *line))
     }
 
+    /// Applies a record to the entries in memory.
     fn take(&mut self, record: Record) {
         match record {
             Record::Journal { .. } => {}
@@ -194,6 +210,7 @@ impl Journal {
                 device,
                 change,
             } => {
+                // Saturating, because the number comes from a file that could be damaged.
                 self.next = self.next.max(id.saturating_add(1));
                 let path = change.path().to_owned();
                 self.by_path.entry(path).or_default().insert(id);
@@ -227,10 +244,10 @@ impl Journal {
         }
     }
 
-    /// Writes down that something will be changed; it is on disk when this returns.
+    /// Records that something will be changed. The record is on disk when this returns.
     ///
     /// # Errors
-    /// It cannot be written: then nothing may be changed.
+    /// Returns an error if the record cannot be written. The change must not be made in that case.
     pub(crate) fn change(
         &mut self,
         boot: &str,
@@ -247,34 +264,35 @@ impl Journal {
         Ok(id)
     }
 
-    /// What was read back after a change.
+    /// Records the value that was read back after a change.
     ///
     /// # Errors
-    /// As [`Self::change`].
+    /// Returns an error if the record cannot be written.
     pub(crate) fn done(&mut self, id: u64, now: String) -> Result<(), JournalError> {
         self.append(Record::Done { id, now })
     }
 
-    /// Putting back begins.
+    /// Records that a change is about to be undone.
     ///
     /// # Errors
-    /// As [`Self::change`].
+    /// Returns an error if the record cannot be written.
     pub(crate) fn undoing(&mut self, id: u64) -> Result<(), JournalError> {
         self.append(Record::Undoing { id })
     }
 
-    /// Something is as it was.
+    /// Records that a change is undone.
     ///
     /// # Errors
-    /// As [`Self::change`].
+    /// Returns an error if the record cannot be written.
     pub(crate) fn undone(&mut self, id: u64) -> Result<(), JournalError> {
         self.append(Record::Undone { id })
     }
 
-    /// Removes the file, if there is nothing left in it that would be needed.
+    /// Removes the file, unless it has changes that are not undone, or damaged lines that could be
+    /// such changes.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// Returns an error if the file cannot be removed.
     pub(crate) fn close(&mut self) -> Result<(), JournalError> {
         if !self.entries.is_empty() || !self.damaged.is_empty() {
             return Ok(());
@@ -284,16 +302,19 @@ impl Journal {
         removed.map_err(|error| JournalError::File(self.path.clone(), "remove", error))
     }
 
-    /// Its directory, and its name there.
+    /// Returns the journal's directory, and its name there.
     fn place(&self) -> io::Result<(&Dir, &OsStr)> {
         let (_, name) = trusted::split(&self.path)?;
         Ok((self.dir.as_ref().ok_or(Errno::NOENT)?, name))
     }
 
+    /// Writes a record durably, and then applies it to the entries in memory.
     fn append(&mut self, record: Record) -> Result<(), JournalError> {
         let written = self.write(&record);
         written.map_err(|error| JournalError::File(self.path.clone(), "write", error))?;
+        // The entries in memory must not be ahead of the file.
         self.take(record);
+        // Damaged lines are kept for the user to examine, so that such a journal is not rewritten.
         if self.lines > LINES_MAX + 4 * self.entries.len() && self.damaged.is_empty() {
             let shortened = self.shorten();
             shortened.map_err(|error| JournalError::File(self.path.clone(), "shorten", error))?;
@@ -301,7 +322,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes it anew, with what is needed alone: a watch that sets something again each second adds a line each time.
+    /// Rewrites the journal with the changes that are not undone. A watch that sets a value again
+    /// each second adds a line each time.
     fn shorten(&mut self) -> io::Result<()> {
         let mut records = vec![Record::Journal { version: VERSION }];
         for entry in self.entries.values().cloned() {
@@ -325,6 +347,7 @@ impl Journal {
         dir.replace(name, text.as_bytes(), MODE)?;
         self.lines = records.len();
         self.file = None;
+        // The descriptor refers to the file that was replaced.
         Ok(())
     }
 
@@ -343,18 +366,22 @@ impl Journal {
         let Some(file) = &mut self.file else {
             return Ok(());
         };
+        // The order of changes depends on this: the line must be durable before the host is
+        // changed.
         let written = file
             .write_all(text.as_bytes())
             .and_then(|()| file.sync_all());
         self.lines += 1;
         if written.is_err() {
-            // Half a line must not stand in front of the next: it is cut off when the file is opened again.
+            // Part of the line could have been written. `open_end` cuts it off when the file is
+            // opened again.
             self.file = None;
         }
         written
     }
 
-    /// The file opened behind its last whole line, and whether it is new.
+    /// Opens the file after its last complete line. Returns true as well if the file has no line
+    /// yet.
     fn open_end(&self) -> io::Result<(File, bool)> {
         let (dir, name) = self.place()?;
         let mut file = dir.create(name, MODE)?;
@@ -366,6 +393,7 @@ impl Journal {
             .map_or(0, |at| at + 1);
         file.set_len(end as u64)?;
         file.seek(SeekFrom::Start(end as u64))?;
+        // The name of a new file must be as durable as its content.
         dir.sync()?;
         Ok((file, end == 0))
     }

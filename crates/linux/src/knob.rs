@@ -1,67 +1,72 @@
-//! The knobs: the kernel's files, what each takes, and what it says when it is read.
+//! The knobs: the kernel's files for storage, their permitted values, and the values that are read
+//! back.
 
 use crate::tunable;
 use std::fmt;
 
-/// A knob. In the order in which they are written: a scheduler resets what stands behind it, `nr_requests` the depth for writes, and io.cost
-/// switches write-back throttling off.
+/// A knob of the kernel for storage. The order is the order of writes: another scheduler resets the
+/// knobs that follow it, `nr_requests` resets the depth for writes, and io.cost switches write-back
+/// throttling off.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Knob {
-    /// `queue/scheduler`: the elevator.
+    /// `queue/scheduler`: the name of the elevator.
     Scheduler,
-    /// `queue/nr_requests`: requests in the elevator and the drive together, for each hardware queue.
+    /// `queue/nr_requests`: the requests in the elevator and the drive together, for each hardware
+    /// queue.
     NrRequests,
-    /// `queue/async_depth` (since 7.x), `queue/iosched/async_depth` of mq-deadline before: requests of them for writes.
+    /// The part of `nr_requests` that writes can use: `queue/async_depth` since 7.x, and
+    /// `queue/iosched/async_depth` of mq-deadline before.
     AsyncDepth,
-    /// A file below `queue/iosched`.
+    /// A tunable of the elevator, which is a file below `queue/iosched`.
     Tunable(&'static str),
-    /// `queue/read_ahead_kb`: KiB; whole pages count.
+    /// `queue/read_ahead_kb`: the length of read-ahead in KiB, rounded down to pages.
     ReadAhead,
-    /// `queue/nomerges`: 0 merges, 1 only what is simple, 2 nothing.
+    /// `queue/nomerges`: 0 merges all, 1 only the simple cases, 2 none.
     NoMerges,
-    /// `queue/rotational`: whether it seeks.
+    /// `queue/rotational`: 1 if the device seeks.
     Rotational,
-    /// `queue/max_sectors_kb`: KiB of one command.
+    /// `queue/max_sectors_kb`: the maximum length of a command in KiB.
     MaxSectors,
-    /// `io.cost.model` of the root.
+    /// `io.cost.model` of the root cgroup: the costs of a device's requests.
     CostModel,
-    /// `io.cost.qos` of the root.
+    /// `io.cost.qos` of the root cgroup: the switch of io.cost and its latency targets.
     CostQos,
-    /// `queue/wbt_lat_usec`: the target of write-back throttling, microseconds; 0 is off, -1 the kernel's own.
+    /// `queue/wbt_lat_usec`: the target of write-back throttling in microseconds. 0 disables it, -1
+    /// restores the kernel's default.
     Wbt,
-    /// `io.weight`: io.cost's.
+    /// `io.weight`: the weight of a cgroup for io.cost.
     Weight,
-    /// `io.bfq.weight`.
+    /// `io.bfq.weight`: the weight of a cgroup for bfq.
     BfqWeight,
-    /// `io.max`.
+    /// `io.max`: the limits of a cgroup.
     Max,
-    /// `io.low`, which was there from 4.12 to 6.10: of a kernel that was built with it.
+    /// `io.low`: the low limits of a cgroup, in kernels from 4.12 to 6.10 that were built with it.
     Low,
-    /// `io.latency`.
+    /// `io.latency`: the latency target of a cgroup.
     Latency,
-    /// `io.prio.class`: for all devices.
+    /// `io.prio.class`: the priority class of a cgroup, for all devices.
     PrioClass,
 }
 
-/// Where a knob is.
+/// The directory in which a knob's file is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// In the directory of a device.
+    /// The directory of a device.
     Device,
-    /// In the root cgroup.
+    /// The root cgroup, with a line for each device.
     Root,
-    /// In any other cgroup.
+    /// Any cgroup except the root.
     Group,
 }
 
-/// A value that a knob does not take.
+/// The error of a value that a knob does not accept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wrong {
-    /// The knob.
+    /// The knob for which the value was meant.
     pub knob: Knob,
-    /// The value.
+    /// The value that was refused.
     pub value: String,
-    /// What it takes.
+    /// A description of the values that the knob accepts.
     pub allowed: String,
 }
 
@@ -78,10 +83,10 @@ impl fmt::Display for Wrong {
 
 impl std::error::Error for Wrong {}
 
-/// The longest tick of a kernel (`CONFIG_HZ=100`), milliseconds.
+/// The longest tick of a kernel in milliseconds (`CONFIG_HZ=100`).
 const TICK_MS: u64 = 10;
 
-/// The knobs that are no tunables of elevators.
+/// All knobs except the tunables of elevators.
 const PLAIN: [Knob; 16] = [
     Knob::Scheduler,
     Knob::NrRequests,
@@ -102,23 +107,24 @@ const PLAIN: [Knob; 16] = [
 ];
 
 impl Knob {
-    /// What `io.max` says of a device without limits, and what takes them away.
+    /// The value of `io.max` for a device without limits. Writing it removes the limits.
     pub const NO_LIMITS: &str = "rbps=max wbps=max riops=max wiops=max";
 
-    /// All of them, in the order in which they are written.
+    /// Returns all knobs, in the order in which they are written.
     pub fn all() -> Vec<Self> {
         let tunables = tunable::ALL.iter().map(|t| Self::Tunable(t.file));
         let mut all: Vec<Self> = PLAIN.into_iter().chain(tunables).collect();
+        // `Ord` of a knob is the order of writes.
         all.sort_unstable();
         all
     }
 
-    /// The knob of this name, as [`fmt::Display`] has it.
+    /// Returns the knob whose file has this name, in the form of [`fmt::Display`].
     pub fn find(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|k| k.to_string() == name)
     }
 
-    /// Where it is.
+    /// Returns the directory in which the knob's file is.
     pub fn scope(self) -> Scope {
         match self {
             Self::CostModel | Self::CostQos => Scope::Root,
@@ -132,12 +138,13 @@ impl Knob {
         }
     }
 
-    /// Whether its file has a line for each device.
+    /// Returns true if the knob's file has a line for each device.
     pub fn has_lines(self) -> bool {
         self.scope() != Scope::Device && self != Self::PrioClass
     }
 
-    /// What is written to its file for the device of that number (`8:16`) to have this value.
+    /// Returns the text to write to the knob's file, so that the device with that number (such as
+    /// `8:16`) gets the value.
     pub fn line(self, device: &str, value: &str) -> String {
         if self.has_lines() {
             format!("{device} {value}")
@@ -146,7 +153,9 @@ impl Knob {
         }
     }
 
-    /// The value that a device has by the text of the file: what [`Self::line`] would set it to again.
+    /// Returns the value of a device, given the content of the file. [`Self::line`] with this value
+    /// would set it again.
+    // The file lists all elevators, with the present one in brackets.
     pub fn value(self, text: &str, device: &str) -> String {
         if self == Self::Scheduler {
             let chosen = text
@@ -166,7 +175,8 @@ impl Knob {
         };
         let value = value.trim();
         match self {
-            // The numbers of a profile are not the user's, and writing them would make them so (`ioc_qos_write`).
+            // The numbers of a profile are the kernel's. Writing them back would turn them into the
+            // user's (`ioc_qos_write`).
             Self::CostQos if value.contains("ctrl=auto") => {
                 let enable = value.split(' ').next().unwrap_or_default();
                 format!("{enable} ctrl=auto")
@@ -176,12 +186,12 @@ impl Knob {
         }
     }
 
-    /// The value of a device that a file says nothing of.
+    /// Returns the value of a device for which the file has no line.
     pub fn unset(self) -> &'static str {
         match self {
             Self::Max => Self::NO_LIMITS,
             Self::Weight | Self::BfqWeight => "default",
-            // A group without a latency of its own has no low limit.
+            // The latency of a group without one of its own has no low limit.
             Self::Low => "latency=max",
             Self::Latency => "target=max",
             Self::CostQos => "enable=0 ctrl=auto",
@@ -190,13 +200,14 @@ impl Knob {
         }
     }
 
-    /// Whether the value that is read is the one that was written: the same, but for what the kernel counts in ticks or pages.
+    /// Returns true if the value that was read is the one that was written, up to the kernel's
+    /// rounding to ticks or pages.
     pub fn is(self, read: &str, written: &str) -> bool {
         if read == written {
             return true;
         }
         if matches!(self, Self::CostQos | Self::CostModel) {
-            // Words that a line leaves out keep their values.
+            // A write changes only the words that it contains. The file shows all.
             return written
                 .split(' ')
                 .all(|word| read.split(' ').any(|is| is == word));
@@ -208,15 +219,16 @@ impl Knob {
             Self::Tunable(name) if tunable::find(name).is_some_and(|t| t.ticks) => {
                 is.abs_diff(asked) < TICK_MS
             }
+            // The kernel keeps whole pages of 4 KiB.
             Self::ReadAhead => is == asked & !3,
             _ => false,
         }
     }
 
-    /// Whether it takes this value, by what the kernel checks of it for any device.
+    /// Checks a value against the rules that the kernel has for all devices.
     ///
     /// # Errors
-    /// It does not, and what it takes.
+    /// Returns a description of the accepted values if this is not one of them.
     pub fn check(self, value: &str) -> Result<(), Wrong> {
         let number = |least: u64, most: u64| {
             let fits = value
@@ -226,6 +238,7 @@ impl Knob {
         };
         let word = |words: &[&str]| (words.contains(&value), words.join(", "));
         let (fits, allowed) = match self {
+            // BLKDEV_MIN_RQ: the kernel would raise a smaller value.
             Self::NrRequests => number(4, u64::from(u32::MAX)),
             Self::AsyncDepth => number(1, u64::from(u32::MAX)),
             Self::ReadAhead | Self::MaxSectors => number(0, u64::from(u32::MAX)),
@@ -236,9 +249,12 @@ impl Knob {
                 number(least, most)
             }
             Self::Wbt if value == "-1" => (true, String::new()),
+            // The kernel converts the value to nanoseconds in 64 bits.
             Self::Wbt => number(0, u64::MAX / 1_000),
             Self::Weight | Self::BfqWeight if value == "default" => (true, String::new()),
+            // CGROUP_WEIGHT_MIN to CGROUP_WEIGHT_MAX.
             Self::Weight => number(1, 10_000),
+            // BFQ_MIN_WEIGHT to BFQ_MAX_WEIGHT.
             Self::BfqWeight => number(1, 1_000),
             Self::PrioClass => word(&["no-change", "promote-to-rt", "restrict-to-be", "idle"]),
             Self::Scheduler => (!value.is_empty(), "the name of an elevator".to_owned()),
@@ -258,7 +274,7 @@ impl Knob {
     }
 }
 
-/// The name of its file: from the directory of the device on, or from that of the cgroup.
+/// Formats the path of the knob's file, relative to the directory of the device or of the cgroup.
 impl fmt::Display for Knob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -357,6 +373,7 @@ mod tests {
     #[test]
     fn ticks_and_pages_are_rounded_and_bounds_are_said() {
         let timeout = Knob::Tunable("timeout_sync");
+        // A difference of less than the longest tick, 10 ms, is rounding.
         assert!(timeout.is("124", "125") && timeout.is("128", "125") && !timeout.is("135", "125"));
         assert!(Knob::ReadAhead.is("128", "130") && !Knob::ReadAhead.is("130", "128"));
         assert!(!Knob::NrRequests.is("255", "256"));

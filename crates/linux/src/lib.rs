@@ -1,11 +1,15 @@
-//! Linux's own knobs for storage: which there are, what a policy and its contracts come to in them, and how a host is set and put back.
+//! Linux's own controls for storage: translates policies and contracts into them, applies them to a
+//! host, and undoes that.
 //!
-//! [`translate`] turns a policy, a drive and groups with contracts into [`Setting`]s, in the order in which the kernel wants them; for
-//! every place in which a kernel is to do what the simulator does. [`Files`] is where they go: a real tree ([`Tree`]), a recorded one that
-//! behaves as the kernel does ([`Fake`]), or a recorded one that is only read ([`Recorded`]).
-//!
-//! [`Plan`] is what a file of contracts comes to on a host; [`apply`] does it, with each value that it changes in a [`Journal`] first, and
-//! [`restore`] puts everything back, whenever [`apply`] was interrupted. [`warnings`] says which knobs do nothing.
+//! - [`translate`] turns a policy, a drive and groups with contracts into [`Setting`]s, in the
+//!   order in which the kernel needs them. It is used wherever a kernel has to do the same as the
+//!   simulator.
+//! - [`Files`] is the interface to a host: a real directory tree ([`Tree`]), a recorded one that
+//!   behaves as the kernel does ([`Fake`]), or a recorded one that can only be read ([`Recorded`]).
+//! - [`Plan`] has the settings of a host for a file of contracts. [`apply`] makes them, after it
+//!   has written each old value to a [`Journal`]. [`restore`] undoes everything, even if [`apply`]
+//!   was interrupted. [`warnings`] finds settings that have no effect.
+//! - [`guest`] boots kernels in virtual machines, and [`play`] runs scenarios under them.
 
 #![forbid(unsafe_code)]
 

@@ -1,41 +1,43 @@
-//! Where the settings of one device go, as files.
+//! The paths of a device's settings, and the steps that set them.
 
 use crate::files::Files;
 use crate::knob::Knob;
 use crate::setting::{At, Setting};
 use std::collections::BTreeSet;
 
-/// A device and the cgroups that share it, as paths.
+/// The paths of a device and of the cgroups that share it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The device's number, as `8:16`.
+    /// The device's number, such as `8:16`.
     pub number: String,
-    /// Its directory, as `/sys/block/sdb`.
+    /// The device's directory, such as `/sys/block/sdb`.
     pub device: String,
-    /// Where the cgroups are mounted, as `/sys/fs/cgroup`.
+    /// The directory at which cgroups are mounted, such as `/sys/fs/cgroup`.
     pub root: String,
-    /// Each group by its path below that, as `/a/b`; an empty one is not made, and has no settings.
+    /// The path of each group below the root, such as `/a/b`. A group with an empty path is not
+    /// made and has no settings.
     pub groups: Vec<String>,
 }
 
-/// One thing to do.
+/// One step of applying settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Make the cgroup of this directory, unless it is there.
+    /// Make the cgroup with this directory, unless it exists.
     Make(String),
-    /// Have the controller `io` in what is below the cgroup of this directory: `+io` to its `cgroup.subtree_control`, unless it is there.
+    /// Enable the controller `io` below the cgroup with this directory, unless it is enabled: `+io`
+    /// to its `cgroup.subtree_control`.
     Enable(String),
     /// Write a setting to this file.
     Set(String, Setting),
 }
 
 impl Place {
-    /// The directory of the cgroup of this path.
+    /// Returns the directory of the cgroup with this path.
     pub fn group(&self, path: &str) -> String {
         format!("{}/{}", self.root, path.trim_matches('/'))
     }
 
-    /// The file of a setting.
+    /// Returns the path of the file of a setting.
     pub fn file(&self, files: &dyn Files, setting: &Setting) -> String {
         match setting.at {
             At::Device => self.device_file(files, setting.knob),
@@ -44,7 +46,7 @@ impl Place {
         }
     }
 
-    /// The file of a knob of the device. The depth for writes has had two places.
+    /// Returns the path of a device's knob. `async_depth` was a tunable of mq-deadline before 7.x.
     pub(crate) fn device_file(&self, files: &dyn Files, knob: Knob) -> String {
         let path = format!("{}/{knob}", self.device);
         let before = format!("{}/queue/iosched/async_depth", self.device);
@@ -54,15 +56,19 @@ impl Place {
         path
     }
 
-    /// Everything that is to be done for these settings, in order: cgroups with the controller `io`, then the settings.
+    /// Returns all steps for these settings in order: first the cgroups and their controllers, then
+    /// the settings.
     pub fn steps(&self, files: &dyn Files, settings: &[Setting]) -> Vec<Step> {
         let mut steps = Vec::new();
         let (mut enabled, mut made) = (BTreeSet::new(), BTreeSet::new());
         for group in &self.groups {
             let mut path = String::new();
             for part in group.split('/').filter(|part| !part.is_empty()) {
+                // The path of the root is empty and leaves a slash at the end.
                 let above = self.group(&path).trim_end_matches('/').to_owned();
                 path = format!("{path}/{part}");
+                // A parent must have the controller enabled before its children have the files of
+                // it.
                 if enabled.insert(above.clone()) {
                     steps.push(Step::Enable(above));
                 }

@@ -1,4 +1,6 @@
-//! What is to be done on a host for a file of contracts.
+//! The plan: everything to be done on a host for a file of contracts.
+//!
+//! [`Plan::new`] reads the host and changes nothing. [`apply`](crate::apply) carries the plan out.
 
 mod unit;
 
@@ -22,22 +24,23 @@ use weir_core::DriveShape;
 pub(crate) use unit::FILE as UNIT_FILE;
 pub use unit::FOLDER as UNIT_FOLDER;
 
-/// Everything that is to be done, in order, and what cannot be.
+/// The actions for a host in order, and the settings that are not possible.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Which boot this is.
+    /// The identifier of the boot for which the plan was made.
     pub(crate) boot: String,
-    /// How the host has its cgroups.
+    /// The cgroup mounts of the host.
     pub cgroups: Cgroups,
-    /// The devices that are set, in the order of the file's drives; without those that are not there.
+    /// The devices to be set, in the order of the file's drives. Devices that do not exist are left
+    /// out.
     pub devices: Vec<Target>,
-    /// What is done.
+    /// The actions, in the order in which they are done.
     pub actions: Vec<Action>,
-    /// In what the kernel is not as a policy; a sentence each.
+    /// The differences between the kernel and a policy, a sentence for each.
     pub notes: Vec<String>,
-    /// Settings that cannot be made, because of a problem.
+    /// The settings that cannot be made because of a problem.
     pub withheld: Vec<Withheld>,
-    /// What cannot be done.
+    /// The problems, with their positions in the file.
     pub problems: Vec<Problem>,
 }
 
@@ -46,9 +49,9 @@ pub struct Plan {
 pub struct Withheld {
     /// The key in the file: `drive.NAME`, `volume.NAME` or `tenant.NAME`.
     pub key: String,
-    /// The setting; `None` if the whole drive has none.
+    /// The setting that is refused. `None` if it is the whole drive.
     pub setting: Option<(Knob, String)>,
-    /// Why.
+    /// The reason why it cannot be made.
     pub why: String,
 }
 
@@ -63,64 +66,66 @@ impl fmt::Display for Withheld {
     }
 }
 
-/// What the plan of every drive needs of the host.
+/// The facts about the host that the plan of every drive needs.
 struct Look<'a> {
     files: &'a dyn Files,
     host: &'a Host,
-    /// The path of the cgroup of every unit of systemd, if the file names units.
+    /// The path of the cgroup of every systemd unit. Empty if the file does not name units.
     units: BTreeMap<String, String>,
-    /// Why no cgroup has the controller, if none has.
+    /// The reason why no cgroup has the controller. `None` if cgroups can be used.
     no_groups: Option<String>,
 }
 
-/// A drive of the file and what it is here.
+/// A drive of the file together with the device that it is on this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
     /// The drive's name in the file.
     pub drive: String,
-    /// How it is found again.
+    /// The identity of the device, for the journal.
     pub ident: Ident,
-    /// What it is.
+    /// The device as it was found.
     pub device: Device,
-    /// What is set of it, translated.
+    /// The settings that the drive's policy and contracts translate to.
     pub settings: Vec<Setting>,
-    /// The path of the cgroup of each member of the drive; `None` where there is none.
+    /// The path of the cgroup of each member of the drive, or `None` if it has none.
     pub groups: Vec<Option<String>>,
-    /// The unit of each member that systemd is told of in place of its files.
+    /// The systemd unit of each member whose settings are passed to systemd instead of being
+    /// written to its cgroup.
     pub units: Vec<Option<String>>,
 }
 
-/// One thing that is done.
+/// One action of a plan.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// A cgroup is made, or a directory for a file of systemd.
+    /// Make a cgroup, or a directory for a file of systemd.
     Make(String),
-    /// The controller `io` is switched on below the cgroup of this directory.
+    /// Enable the controller `io` below the cgroup with this directory.
     Enable(String),
-    /// A knob is set in a file for the device of this place among the plan's.
+    /// Set a knob of a device of the plan.
     Set {
-        /// The device.
+        /// The index of the device among the plan's devices.
         device: usize,
-        /// The file.
+        /// The file to write.
         file: String,
-        /// The knob.
+        /// The knob that the file belongs to.
         knob: Knob,
-        /// The value.
+        /// The value to be set.
         value: String,
     },
-    /// A file for systemd, which is told of it at the end.
+    /// Write a drop-in of systemd, which is told to reload at the end.
     Unit {
-        /// The file.
+        /// The path of the drop-in.
         file: String,
-        /// What it says.
+        /// The content of the drop-in.
         text: String,
     },
 }
 
 impl Plan {
-    /// What is to be done on this host. The host is only read.
+    /// Makes the plan for this host. The host is only read.
     pub fn new(files: &dyn Files, host: &Host) -> Self {
         let cgroups = Cgroups::of(files);
+        // Without readable mounts, the settings of devices are still possible.
         let failed = cgroups.as_ref().err().map(said);
         let none = Cgroups {
             root: None,
@@ -139,14 +144,17 @@ impl Plan {
             plan.add(&look, drive, &mut drop_ins);
         }
         plan.same_device(host);
+        // This comes last, because a unit can get directives for several drives.
         plan.actions.extend(drop_ins.actions(files));
         plan
     }
 
-    /// What is to be done for these settings of one device, and cgroups by their paths below the root, of which [`At::Group`] speaks.
+    /// Makes the plan for these settings of one device. [`At::Group`] is an index into `groups`,
+    /// which are paths below the root cgroup.
     ///
     /// # Errors
-    /// There is no such device, or there are no cgroups of version 2 with the controller for storage though the settings need them.
+    /// Returns an error if the device does not exist, or if the settings need cgroups of version 2
+    /// with the controller `io` and the host has none.
     pub fn of_settings(
         files: &dyn Files,
         link: &str,
@@ -155,6 +163,7 @@ impl Plan {
     ) -> Result<Self, String> {
         let device = Device::find(files, link).map_err(|why| format!("{link}: {why}"))?;
         let cgroups = Cgroups::of(files).map_err(|e| format!("/proc/self/mounts: {}", said(&e)))?;
+        // Settings of the device itself do not need cgroups.
         let needed = !groups.is_empty() || settings.iter().any(|s| s.at != At::Device);
         if needed && (cgroups.v1 || cgroups.root.is_none()) {
             return Err(
@@ -167,6 +176,7 @@ impl Plan {
             if let Some((what, help)) = without_queue(&device, &settings) {
                 return Err(format!("{what}; {help}"));
             }
+            // The elevator of such a device is always `none`, whatever is written.
             settings.retain(|s| s.knob != Knob::Scheduler);
         }
         let target = Target {
@@ -195,7 +205,9 @@ impl Plan {
         }
     }
 
-    /// Without version 2 no cgroup has a file of the controller. Returns why there is none.
+    /// Checks that cgroups of version 2 have the controller. If not, adds a problem and returns the
+    /// reason.
+    // A file without members needs no cgroups.
     fn version_2(&mut self, host: &Host, failed: Option<String>) -> Option<String> {
         let member = host.drives.iter().flat_map(|d| &d.members).next()?;
         let (what, help) = if let Some(why) = failed {
@@ -220,7 +232,7 @@ impl Plan {
         Some(what)
     }
 
-    /// The path of the cgroup of every unit of systemd, if the file names units.
+    /// Returns the path of the cgroup of every systemd unit, if the file names units.
     fn units(&self, files: &dyn Files, host: &Host) -> BTreeMap<String, String> {
         let mut members = host.drives.iter().flat_map(|d| &d.members);
         if members.any(|member| matches!(member.cgroup, Cgroup::Unit(_))) {
@@ -229,6 +241,7 @@ impl Plan {
         BTreeMap::new()
     }
 
+    /// Adds the settings of a drive, or the reasons why they are not possible.
     fn add(&mut self, look: &Look<'_>, drive: &Drive, drop_ins: &mut DropIns) {
         let (files, host) = (look.files, look.host);
         let link = drive.device.display().to_string();
@@ -240,6 +253,7 @@ impl Plan {
             self.problems.push(host.problem(&at, why.to_string(), help));
             refused.push((Refuses::All, format!("{link}: {why}")));
         }
+        // Settings are translated even without a device, so that the user sees all that is refused.
         let Some(mut settings) = self.translated(host, drive, device.as_ref().ok()) else {
             return;
         };
@@ -250,7 +264,7 @@ impl Plan {
                 self.problems.push(problem);
                 refused.push((Refuses::Queue, what));
             }
-            // It is none whatever is written.
+            // The elevator of such a device is always `none`, whatever is written.
             settings.retain(|s| s.knob != Knob::Scheduler || s.value != "none");
         }
         if let Some(why) = &look.no_groups {
@@ -283,7 +297,8 @@ impl Plan {
         self.devices.push(target);
     }
 
-    /// The settings for a drive; without a device those that the kernel would have for any. `None` if the policy is refused.
+    /// Returns the settings for a drive, or `None` if the policy is refused. Without a device, the
+    /// lines of io.cost contain only the words of the policy.
     fn translated(
         &mut self,
         host: &Host,
@@ -297,7 +312,8 @@ impl Plan {
             Ok(translation) => translation,
             Err(Refused { what, help }) => {
                 let key = format!("drive.{}", drive.name);
-                // Of what the help proposes, nothing works without a queue.
+                // The policies that the help proposes need a request queue, which this device does
+                // not have.
                 let help = match device {
                     Some(device) if device.schedulers.is_empty() => only_limits(device),
                     _ => help,
@@ -312,6 +328,7 @@ impl Plan {
         };
         self.notes.extend(notes);
         for (place, member) in drive.members.iter().enumerate() {
+            // The priority class is a setting of the member, and not of the policy.
             if let Some(class) = member.prio_class {
                 settings.push(Setting {
                     at: At::Group(place),
@@ -323,7 +340,7 @@ impl Plan {
         Some(settings)
     }
 
-    /// Takes the settings that are refused out of those of a drive.
+    /// Removes the refused settings from those of a drive, and records each of them.
     fn withhold(
         &mut self,
         drive: &Drive,
@@ -347,10 +364,11 @@ impl Plan {
         });
     }
 
-    /// The cgroup of a member, and the unit that systemd is told of.
+    /// Returns the cgroup of a member. If systemd owns the cgroup, also returns the unit whose
+    /// drop-in has to be written.
     ///
     /// # Errors
-    /// Why it has none that can be set.
+    /// Returns the reason if the member has no cgroup that can be set.
     fn cgroup(
         &mut self,
         look: &Look<'_>,
@@ -391,7 +409,7 @@ impl Plan {
         }
     }
 
-    /// What is done in files for a device.
+    /// Adds the actions on files for a device. Members whose units belong to systemd are left out.
     fn steps(&mut self, files: &dyn Files, target: &Target) {
         let is_file =
             |place: usize| target.units[place].is_none() && target.groups[place].is_some();
@@ -409,7 +427,9 @@ impl Plan {
             At::Device | At::Root => true,
         });
         let settings: Vec<Setting> = own.cloned().collect();
+        // The index that the target will have in `devices`.
         let device = self.devices.len();
+        // Devices can share cgroups, which are made and enabled once.
         let mut known: HashSet<Action> = self.actions.iter().cloned().collect();
         for step in place.steps(files, &settings) {
             let action = match step {
@@ -428,7 +448,7 @@ impl Plan {
         }
     }
 
-    /// Two links may lead to one device.
+    /// Refuses a second drive whose link leads to the same device as an earlier one.
     fn same_device(&mut self, host: &Host) {
         for (place, target) in self.devices.iter().enumerate() {
             let same = |other: &&Target| other.device.number == target.device.number;
@@ -443,6 +463,7 @@ impl Plan {
             let help = Some("merge the two drives; a device has one policy".to_owned());
             let at = format!("{key}.device");
             self.problems.push(host.problem(&at, what.clone(), help));
+            // Both drives would write to the same files, so that the second one loses its settings.
             let withheld = self.actions.extract_if(
                 ..,
                 |action| matches!(action, Action::Set { device, .. } if *device == place),
@@ -460,20 +481,21 @@ impl Plan {
     }
 }
 
-/// What a reason is against.
+/// The settings that a reason applies to.
 #[derive(Clone, Copy)]
 enum Refuses {
-    /// Everything of the drive.
+    /// All settings of the drive.
     All,
-    /// What needs a queue of requests.
+    /// The settings that need a request queue.
     Queue,
-    /// What is in cgroups, the root among them.
+    /// The settings in cgroups, including the root.
     Groups,
-    /// What is in the cgroup of the member at this place.
+    /// The settings in the cgroup of the member with this index.
     Group(usize),
 }
 
 impl Refuses {
+    /// Returns true if the reason applies to a setting.
     fn covers(self, setting: &Setting) -> bool {
         match self {
             Self::All => true,
@@ -484,7 +506,8 @@ impl Refuses {
     }
 }
 
-/// The settings for a drive; without a device those that the kernel would have for any.
+/// Translates the policy of a drive. Without a device, the lines of io.cost contain only the words
+/// of the policy.
 fn translated(drive: &Drive, device: Option<&Device>) -> Result<Translation, Refused> {
     if drive.policy.controllers.contains(&Controller::Low) {
         return Err(Refused {
@@ -509,7 +532,7 @@ fn group(member: &Member) -> Group {
     }
 }
 
-/// The devices that there are.
+/// Returns a help text that lists the block devices of the host.
 fn help_for_device(files: &dyn Files) -> String {
     let all = Device::all(files).unwrap_or_default().into_iter();
     let names: Vec<String> = all.map(|d| format!("/dev/{}", d.name)).collect();
@@ -522,11 +545,11 @@ fn help_for_device(files: &dyn Files) -> String {
     )
 }
 
-/// Why no host has `io.low`.
+/// The reason why `io.low` cannot be used on any host.
 pub const NO_LOW: &str =
     "io.low was removed from Linux in 6.10, and distributions did not enable it before";
 
-/// Whether a setting does nothing where requests are not queued.
+/// Returns true if a setting has no effect on a device without a request queue.
 fn needs_queue(setting: &Setting) -> bool {
     match setting.knob {
         Knob::Scheduler => setting.value != "none",
@@ -543,7 +566,7 @@ fn needs_queue(setting: &Setting) -> bool {
     }
 }
 
-/// What can be had on a device without a queue of requests.
+/// Returns a help text on the settings that are possible on a device without a request queue.
 fn only_limits(device: &Device) -> String {
     if device.below.is_empty() {
         return "use policy \"io.max\", the only one that works there".to_owned();
@@ -555,9 +578,10 @@ fn only_limits(device: &Device) -> String {
     )
 }
 
-/// Why a device without a queue of requests cannot have these settings.
+/// Returns the reason and the help if a device without a request queue cannot have these settings.
 fn without_queue(device: &Device, settings: &[Setting]) -> Option<(String, String)> {
-    // The model of io.cost is nothing without its switch, which follows.
+    // `io.cost.model` has no effect without `io.cost.qos`, which follows it and is the better one
+    // to name.
     let mut in_vain = settings.iter().filter(|setting| needs_queue(setting));
     let in_vain = in_vain.find(|setting| setting.knob != Knob::CostModel)?;
     let what = format!(

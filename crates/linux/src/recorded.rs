@@ -1,4 +1,4 @@
-//! A recorded host: a directory with copies of files, which need neither devices nor root.
+//! A recorded host: a directory with copies of files. It needs neither devices nor root.
 
 use crate::files::{Files, Tree};
 use rustix::io::Errno;
@@ -7,24 +7,24 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Links on the way to a file, at most: as many as Linux follows.
+/// The maximum number of symbolic links on the way to a file, as in Linux (MAXSYMLINKS).
 const LINKS_MAX: usize = 40;
 
-/// The files of a host as copies below a directory. They are only read.
+/// The files of a host as copies below a directory, which are only read.
 ///
-/// An absolute link leads below the directory, as in a changed root. A path of a block device need not be a device: a link that ends in the
-/// device's name, or a file of that name, is enough, because the number is read from `/sys/block/NAME/dev`. `/sys/dev/block` need not be
-/// there.
+/// An absolute link is resolved below the directory, as in a chroot. The path of a block device
+/// need not be a device. A link that ends in the device's name, or a file of that name, is enough,
+/// because the number is read from `/sys/block/NAME/dev`. `/sys/dev/block` need not exist.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recorded {
     root: PathBuf,
 }
 
 impl Recorded {
-    /// The host whose files are copied below `root`.
+    /// Opens the recording below `root`.
     ///
     /// # Errors
-    /// `root` is not a directory.
+    /// Returns an error if `root` is not a directory.
     pub fn new(root: &Path) -> io::Result<Self> {
         if !fs::metadata(root)?.is_dir() {
             return Err(Errno::NOTDIR.into());
@@ -34,7 +34,8 @@ impl Recorded {
         })
     }
 
-    /// The path without links, below the directory. What does not exist stays as it is written.
+    /// Returns the path below the directory with all links resolved. Parts that do not exist stay
+    /// as they are.
     fn resolve(&self, path: &str) -> PathBuf {
         let parts = |path: &Path| -> Vec<OsString> {
             let parts = path.components().rev();
@@ -47,6 +48,7 @@ impl Recorded {
         let mut links = 0;
         while let Some(part) = left.pop() {
             if part == ".." {
+                // At the top, `..` stays there, so that no link leads out of the recording.
                 whole.pop();
                 continue;
             }
@@ -55,6 +57,7 @@ impl Recorded {
                 continue;
             };
             links += 1;
+            // A loop of links ends here, at a path that does not exist.
             if links > LINKS_MAX {
                 break;
             }
@@ -67,13 +70,13 @@ impl Recorded {
         whole
     }
 
-    /// A tree whose paths have no links in them, and a path in it.
+    /// Returns the tree and a path in it that contains no links.
     fn at(&self, path: &str) -> (Tree, String) {
         let path = self.resolve(path);
         (Tree::new(&self.root), path.to_string_lossy().into_owned())
     }
 
-    /// The directory in `/sys/block` of the device or partition with this name.
+    /// Returns the directory in `/sys/block` of the device or partition with this name.
     fn block(&self, name: &str) -> Option<String> {
         let whole = format!("/sys/block/{name}");
         if self.exists(&format!("{whole}/dev")) {
@@ -84,7 +87,7 @@ impl Recorded {
         parts.find(|part| self.exists(&format!("{part}/dev")))
     }
 
-    /// The directory in `/sys/block` of the device or partition with this number.
+    /// Returns the directory in `/sys/block` of the device or partition with this number.
     fn numbered(&self, number: &str) -> Option<String> {
         let is = |directory: &str| {
             let text = self.read(&format!("{directory}/dev"));
@@ -101,7 +104,7 @@ impl Recorded {
     }
 }
 
-/// Recordings are not written to.
+/// Returns the error of all writes: a recording is read-only.
 fn read_only() -> io::Error {
     Errno::ROFS.into()
 }
@@ -122,6 +125,8 @@ impl Files for Recorded {
     }
 
     fn link(&self, path: &str) -> io::Result<String> {
+        // A recording need not have these links. The directory takes the place of the target,
+        // because callers use only the last two names of the path.
         if let Some(number) = path.strip_prefix("/sys/dev/block/") {
             return self.numbered(number).ok_or_else(|| Errno::NOENT.into());
         }
@@ -131,6 +136,7 @@ impl Files for Recorded {
     }
 
     fn number(&self, path: &str) -> io::Result<String> {
+        // A path that does not exist stays as it is, and its name is enough.
         let device = self.resolve(path);
         let name = device.file_name().unwrap_or_default().to_string_lossy();
         let directory = self.block(&name).ok_or(Errno::NOENT)?;

@@ -1,4 +1,6 @@
-//! Doing what a plan says, each step in the journal before it is done.
+//! Applies a plan to a host. Each change is in the journal before it is made.
+//!
+//! [`apply`] makes the changes, [`preview`] shows them, and [`restore`] undoes them.
 
 mod allowlist;
 mod undo;
@@ -14,30 +16,36 @@ use crate::said::Said;
 
 pub use undo::{Restored, restore};
 
-/// What came of a plan.
+/// The numbers of steps in which a plan was applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Applied {
-    /// Steps that were done.
+    /// The number of steps that changed something.
     pub done: usize,
-    /// Steps that were done already.
+    /// The number of steps that had nothing to change.
     pub same: usize,
-    /// Steps of which the kernel made something else than was asked.
+    /// The number of steps after which the kernel had another value than was written. They are also
+    /// in `done`.
     pub other: usize,
 }
 
-/// Does everything that a plan says and that is not so yet. What was changed before and is not in the plan any more is put back.
+/// Makes all changes of a plan that are not in force yet. Earlier changes that are not in the plan
+/// any more are undone.
 ///
 /// # Errors
-/// The first step that cannot be done. What this call had done until then is put back, as far as that can be done.
+/// Returns the error of the first step that fails. The changes that this call had made are undone
+/// as far as possible.
 pub fn apply(
     files: &mut dyn Files,
     plan: &Plan,
     journal: &mut Journal,
     say: &mut dyn FnMut(&Said),
 ) -> Result<Applied, Failed> {
+    // The reboot has reset these changes, so that nothing may be written for them.
     undo::of_other_boots(plan, journal)?;
-    // First, so that what is changed next is changed from what it was before everything.
+    // This comes first, so that a value that is changed again is recorded as it was before any
+    // change.
     undo::what_is_not_in(files, plan, journal, say)?;
+    // If this call fails, its own changes are undone. Earlier ones stay.
     let first = journal.entries().next_back().map_or(0, |e| e.id + 1);
     let mut run = Run {
         files,
@@ -51,15 +59,17 @@ pub fn apply(
     match done {
         Ok(()) => Ok(applied),
         Err(failed) => {
-            // What it says first is why it failed; whatever cannot be put back either stays in the journal.
+            // The caller needs the first error. Changes that cannot be undone either stay in the
+            // journal.
             let _ = undo::from(files, journal, first, say);
             Err(failed)
         }
     }
 }
 
-/// What would be done, without doing it: steps that are so already are left out. What a step changes for those after it (an elevator's
-/// tunables, files of a cgroup that is not there yet) is not known.
+/// Returns the changes that [`apply`] would make. The effects of one change on later ones are not
+/// predicted, for example the new elevator's tunables, or the files of a cgroup that does not exist
+/// yet.
 pub fn preview(files: &dyn Files, plan: &Plan, journal: &Journal) -> Vec<Said> {
     let mut all = Vec::new();
     for action in &plan.actions {
@@ -81,6 +91,7 @@ pub fn preview(files: &dyn Files, plan: &Plan, journal: &Journal) -> Vec<Said> {
                 let number = &target.device.number;
                 let from = match files.read(file) {
                     Ok(text) => knob.value(&text, number),
+                    // The file appears with a cgroup or an elevator that an earlier step makes.
                     Err(_) => "not there yet".to_owned(),
                 };
                 if is_so(journal, (file, &target.ident), *knob, &from, value) {
@@ -99,7 +110,7 @@ pub fn preview(files: &dyn Files, plan: &Plan, journal: &Journal) -> Vec<Said> {
     all
 }
 
-/// Whether a value is what is asked for, or what the kernel had made of it before.
+/// Returns true if a value is the one that is wanted, or the one that the kernel made of it before.
 fn is_so(
     journal: &Journal,
     (file, device): (&str, &Ident),
@@ -111,13 +122,15 @@ fn is_so(
     knob.is(is, asked) || before().is_some_and(|(_, now)| now.as_deref() == Some(is))
 }
 
-/// The entry of the journal by which a file was given this value (for this device, where it has lines), and what was read then.
+/// Returns the entry of the journal that gave a file this value (for this device, if the file has
+/// lines), and the value that was read back.
 fn live(
     journal: &Journal,
     path: &str,
     device: Option<&Ident>,
     asked: &str,
 ) -> Option<(u64, Option<String>)> {
+    // A file can have a line for each device, so that the devices must agree as well.
     let number = |ident: Option<&Ident>| ident.map(|i| i.number.clone());
     let own = |entry: &&Entry| number(entry.device.as_ref()) == number(device);
     let last = journal.entries_of(path).rev().find(own)?;
@@ -129,6 +142,7 @@ fn live(
     }
 }
 
+/// The state of applying a plan.
 struct Run<'a> {
     files: &'a mut dyn Files,
     plan: &'a Plan,
@@ -138,6 +152,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Carries out the actions of the plan in order.
     fn all(&mut self) -> Result<(), Failed> {
         let plan = self.plan;
         let mut units = false;
@@ -162,6 +177,7 @@ impl Run<'_> {
             }
         }
         if units {
+            // One reload is enough for all drop-ins, because it reads all units.
             let reloaded = self.files.reload_units();
             reloaded.map_err(|e| Failed::step("systemd", "reload its units", e))?;
             (self.say)(&Said::Reloaded);
@@ -176,6 +192,7 @@ impl Run<'_> {
         Ok(id?)
     }
 
+    // In each of the following methods, the journal is written before the host is changed.
     fn make(&mut self, folder: &str) -> Result<(), Failed> {
         if self.files.exists(folder) {
             return Ok(());
@@ -211,6 +228,7 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Sets a knob, and reads it back.
     fn set(&mut self, target: &Target, file: &str, knob: Knob, value: &str) -> Result<(), Failed> {
         let number = &target.device.number;
         let text = self.files.read(file);
@@ -219,7 +237,8 @@ impl Run<'_> {
         if is_so(self.journal, (file, &target.ident), knob, &old, value) {
             return Ok(());
         }
-        // What is in the journal with this value was changed by somebody since: it stays as it was before the first time.
+        // A value that is in the journal was changed by another program since. Its entry keeps the
+        // value from before the first change.
         let repaired = live(self.journal, file, Some(&target.ident), value);
         let id = if let Some((id, _)) = &repaired {
             *id
@@ -239,6 +258,8 @@ impl Run<'_> {
         let text = self.files.read(file);
         let text = text.map_err(|e| Failed::step(file, "read it back", e))?;
         let now = knob.value(&text, number);
+        // The value as the kernel has rounded it. If it differs later, another program has changed
+        // it.
         self.journal.done(id, now.clone())?;
         let said = if !knob.is(&now, value) {
             self.applied.other += 1;
@@ -265,7 +286,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the kernel resets with a knob, as it is now.
+    /// Returns the values that the kernel resets together with a knob, as they are now.
     fn also(&self, target: &Target, file: &str, knob: Knob) -> Vec<Also> {
         let directory = target.device.directory();
         let mut all: Vec<String> = match knob {
@@ -286,6 +307,7 @@ impl Run<'_> {
             _ => Vec::new(),
         };
         if knob == Knob::Scheduler {
+            // Weights of bfq are removed when the device loses bfq.
             let text = self.files.read(file).unwrap_or_default();
             if Knob::Scheduler.value(&text, "") == "bfq" {
                 let weights = self.plan.cgroups.all(self.files).into_iter();
@@ -301,11 +323,13 @@ impl Run<'_> {
         also.collect()
     }
 
+    /// Writes a drop-in of systemd.
     fn unit(&mut self, file: &str, text: &str) -> Result<(), Failed> {
         let old = self.files.read(file).ok();
         if old.as_deref() == Some(text) {
             return Ok(());
         }
+        // An existing entry has the content from before the first run, which must not be lost.
         if live(self.journal, file, None, text).is_none() {
             let change = Change::Unit {
                 file: file.to_owned(),

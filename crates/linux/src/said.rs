@@ -1,38 +1,38 @@
-//! What is told of each step, in a line.
+//! The report of one step of `apply` or `undo`, as a line for the user.
 
 use std::fmt;
 use weir_config::one_line;
 
-/// What was done, or was not.
+/// A step that was done, or that could not be done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Said {
-    /// A file was given a value; `from`: what it was.
+    /// A file was given a value.
     Set {
-        /// The file.
+        /// The file that was written.
         file: String,
-        /// What it was.
+        /// The value before.
         from: String,
-        /// What it is.
+        /// The value that was read back.
         to: String,
     },
-    /// A file that somebody had changed was given its value again.
+    /// A file that another program had changed was given its value again.
     Repaired {
-        /// The file.
+        /// The file that was written.
         file: String,
-        /// What it had become.
+        /// The value of the other program.
         from: String,
-        /// What it is again.
+        /// The value that was read back.
         to: String,
     },
-    /// The kernel made something else of a value, or ignored it.
+    /// The kernel has another value than was written, or ignored the write.
     Other {
-        /// The file.
+        /// The file that was written.
         file: String,
-        /// What was written.
+        /// The value that was written.
         asked: String,
-        /// What is read.
+        /// The value that was read back.
         is: String,
-        /// It is as it was before.
+        /// True if the value is the same as before.
         ignored: bool,
     },
     /// A cgroup or a directory was made.
@@ -43,28 +43,28 @@ pub enum Said {
     Unit(String),
     /// systemd read its units again.
     Reloaded,
-    /// A file is as it was before.
+    /// A file was given its earlier value again.
     Restored {
-        /// The file.
+        /// The file that was written.
         file: String,
-        /// What it is again.
+        /// The earlier value.
         to: String,
     },
-    /// What was made is gone again.
+    /// A cgroup, directory or file that a plan had made was removed.
     Removed(String),
-    /// The controller `io` is off again below a cgroup.
+    /// The controller `io` was disabled again below a cgroup.
     Disabled(String),
-    /// Something was left, and why.
+    /// A change was left, for a reason.
     Left {
-        /// What.
+        /// The file or directory of the change.
         path: String,
-        /// Why.
+        /// The reason why it was left.
         why: String,
     },
 }
 
 impl Said {
-    /// Whether it is to be seen even where nobody asked what is done.
+    /// Returns true if the line is shown even if the user did not ask for the steps.
     pub fn is_warning(&self) -> bool {
         matches!(
             self,
@@ -72,7 +72,7 @@ impl Said {
         )
     }
 
-    /// The line, with names as they are.
+    /// Returns the line, with names unescaped.
     fn line(&self) -> String {
         match self {
             Self::Set { file, from, to } => format!("{file}: {from:?} -> {to:?}"),
@@ -106,7 +106,7 @@ impl Said {
 
 impl fmt::Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Other users can name cgroups, and root's terminal shows the names.
+        // Other users can name cgroups, and the names are printed on root's terminal.
         f.write_str(&one_line(&self.line()))
     }
 }

@@ -1,36 +1,37 @@
-//! One thing to be set.
+//! A setting: a knob, a place and a value.
 
 use crate::knob::{Knob, Wrong};
 use serde::{Deserialize, Serialize};
 
-/// Where a knob is set: the directory of the device, the root cgroup or that of a group.
+/// The place where a knob is set: the directory of the device, the root cgroup or that of a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum At {
-    /// The device.
+    /// The directory of the device.
     Device,
-    /// The root cgroup, for the device.
+    /// The root cgroup, in the line of the device.
     Root,
-    /// The group of that place among those that were translated, for the device.
+    /// The group with this index among those that were translated, in the line of the device.
     Group(usize),
 }
 
-/// A knob and the value that it is to have. As text it has the name of the knob's file; what is read back is checked as what is made.
+/// A knob and the value that it must have. Serialised, it has the name of the knob's file. A
+/// setting that is read back is checked like a new one.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(into = "Text", try_from = "Text")]
 pub struct Setting {
-    /// Where.
+    /// The place where the knob is set.
     pub at: At,
-    /// Which.
+    /// The knob to be set.
     pub knob: Knob,
     /// The value in the kernel's form, without the device's number.
     pub value: String,
 }
 
 impl Setting {
-    /// One for a value that the kernel takes.
+    /// Makes a setting of a value that the kernel accepts.
     ///
     /// # Errors
-    /// It does not take it, whatever the device.
+    /// Returns an error if the kernel does not accept the value for any device.
     pub fn new(at: At, knob: Knob, value: impl Into<String>) -> Result<Self, Wrong> {
         let value = value.into();
         knob.check(&value)?;
@@ -38,6 +39,7 @@ impl Setting {
     }
 }
 
+/// The serialised form of a [`Setting`].
 #[derive(Serialize, Deserialize)]
 struct Text {
     at: At,

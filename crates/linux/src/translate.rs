@@ -1,4 +1,5 @@
-//! From a policy with its contracts to the kernel's knobs: the one translation, for hosts, guests and comparisons.
+//! Translates a policy with its contracts into the kernel's knobs. Hosts, guests and comparisons
+//! all use this translation.
 
 use crate::knob::{Knob, Wrong};
 use crate::setting::{At, Setting};
@@ -11,32 +12,32 @@ use weir_core::control::low::{self, Directions};
 use weir_core::elevator::Config;
 use weir_core::{Capacity, Contract, DriveShape, Knobs, LowKnobs, Max, Span};
 
-/// A cgroup and what its members together were promised.
+/// A cgroup with the contract of its members together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// The place of the group that it is in, which comes before it; `None`: it is next to the root.
+    /// The index of the parent, which precedes the group. `None` if the parent is the root.
     pub parent: Option<usize>,
-    /// Its contract, as it is written.
+    /// The contract of the group, as it is written in the file.
     pub contract: Contract,
-    /// How controllers are set for it.
+    /// The settings of controllers for the group.
     pub knobs: Knobs,
 }
 
 /// The knobs for a policy on one device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Translation {
-    /// What is set, in the order in which it is written.
+    /// The settings, in the order in which they are written.
     pub settings: Vec<Setting>,
-    /// In what the kernel is not as the policy, a sentence each.
+    /// The differences between the kernel and the policy, a sentence for each.
     pub notes: Vec<String>,
 }
 
-/// Why a policy cannot be had of the kernel.
+/// The reason why the kernel cannot do what a policy does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// What of it, and why.
+    /// The part of the policy that is refused, and the reason.
     pub what: String,
-    /// What to do.
+    /// The remedy for the user.
     pub help: String,
 }
 
@@ -57,13 +58,17 @@ impl From<Wrong> for Refused {
     }
 }
 
-/// The knobs for a policy, a drive of this capacity and these groups: weights, limits and tunables as the simulator has them
-/// ([`Policy::set_up`]). `shape` is the drive's, if it is known: words that the policy leaves out of the lines of io.cost are written
-/// with the values that Linux has for such a drive, because Linux otherwise keeps the values that were set before.
+/// Translates a policy for a drive of this capacity with these groups. Weights, limits and tunables
+/// are those of the simulator ([`Policy::set_up`]).
+///
+/// `shape` is the shape of the drive, if it is known. The lines of io.cost are then completed with
+/// the values that Linux has for such a drive, because Linux otherwise keeps the values that were
+/// set before.
 ///
 /// # Errors
-/// The kernel has nothing for it: an elevator or a controller that Linux has not or has no longer, a tunable that is Weir's own, a value
-/// that a knob does not take.
+/// Returns an error if the kernel has no equivalent: for an elevator or controller that Linux does
+/// not have (any more), for a tunable that only Weir has, and for a value that a knob does not
+/// accept.
 pub fn translate(
     policy: &Policy,
     queue: &Queue,
@@ -102,6 +107,7 @@ pub fn translate(
             let both = told.max.bandwidth > 0 || told.max.iops > 0;
             note_once(&mut notes, both, BOTH_WAYS);
             note_once(&mut notes, told.max.burst > Span::ZERO, NO_BURST);
+            // It only matters whether any of them is set.
             let requests = told.max.iops | told.max.read_iops | told.max.write_iops;
             note_once(&mut notes, requests > 0, COMMANDS);
             note_once(&mut notes, told.max.iops_size > 0, NO_SIZE);
@@ -113,11 +119,12 @@ pub fn translate(
         }
         let latency = knobs.latency;
         if latency > Span::ZERO {
+            // The file is in microseconds, and 0 would switch the target off.
             let target = format!("target={}", (latency.as_nanos() / 1_000).max(1));
             settings.push(Setting::new(at, Knob::Latency, target)?);
         }
     }
-    // Stable: within a knob the groups stay in their order.
+    // The sort is stable, so that the groups of a knob stay in their order.
     settings.sort_by_key(|setting| setting.knob);
     Ok(Translation { settings, notes })
 }
@@ -137,7 +144,7 @@ fn note_once(notes: &mut Vec<String>, is_so: bool, note: &str) {
     }
 }
 
-/// Refuses what Linux has nothing for.
+/// Refuses elevators and tunables for which Linux has no equivalent.
 fn can_be(policy: &Policy) -> Result<(), Refused> {
     let refused = |what: &str, help: &str| {
         Err(Refused {
@@ -158,6 +165,7 @@ fn can_be(policy: &Policy) -> Result<(), Refused> {
                 "use \"bfq\" for weights",
             );
         }
+        // Only Weir's bfq has the tunable `charge`.
         config if tunable::constants(config).contains(&"charge") => {
             return refused(
                 "Linux's bfq charges by service and time, which cannot be changed",
@@ -169,7 +177,7 @@ fn can_be(policy: &Policy) -> Result<(), Refused> {
     Ok(())
 }
 
-/// In what the kernel is not as the policy.
+/// Returns the differences between the kernel and the policy.
 fn notes(policy: &Policy, setup: &Setup) -> Vec<String> {
     let mut notes = Vec::new();
     let constants: Vec<_> = tunable::constants(&setup.elevator);
@@ -188,6 +196,7 @@ fn notes(policy: &Policy, setup: &Setup) -> Vec<String> {
         );
     }
     let limited = setup.contracts().iter().any(|c| c.max.is_limited());
+    // With the controller `slices`, the simulator does the same as the kernel.
     if setup.controllers.max && setup.controllers.slices.is_none() && limited {
         notes.push(
             "io.max enforces a max in slices of 20 to 100 ms, while the simulator's \"max\" is exact; use \"+ io.max\" to simulate it like Linux"
@@ -197,7 +206,7 @@ fn notes(policy: &Policy, setup: &Setup) -> Vec<String> {
     notes
 }
 
-/// What is set on the device itself.
+/// Returns the settings of the device itself.
 fn of_device(setup: &Setup, queue: &Queue) -> Result<Vec<Setting>, Wrong> {
     let mut settings = Vec::new();
     let mut set = |knob, value: String| {
@@ -207,6 +216,7 @@ fn of_device(setup: &Setup, queue: &Queue) -> Result<Vec<Setting>, Wrong> {
     set(Knob::Scheduler, setup.elevator.kind().name.to_owned())?;
     let kib = |bytes: u64| bytes / 1024;
     let micros = |time: Span| time.as_nanos() / 1000;
+    // Attributes that the file does not mention keep the kernel's values.
     for (knob, value) in [
         (Knob::NrRequests, queue.nr_requests.map(u64::from)),
         (Knob::ReadAhead, queue.read_ahead.map(kib)),
@@ -219,7 +229,7 @@ fn of_device(setup: &Setup, queue: &Queue) -> Result<Vec<Setting>, Wrong> {
             set(knob, value.to_string())?;
         }
     }
-    // Zero is the kernel's own, which follows nr_requests.
+    // 0 is the kernel's default, which follows nr_requests.
     match tunable::value(&setup.elevator, tunable::ASYNC_DEPTH) {
         Some(0) | None => {}
         Some(depth) => set(Knob::AsyncDepth, depth.to_string())?,
@@ -230,9 +240,11 @@ fn of_device(setup: &Setup, queue: &Queue) -> Result<Vec<Setting>, Wrong> {
     Ok(settings)
 }
 
-/// A max as `io.max` has it. What is for both ways together holds for each, as in the simulator's io.max.
+/// Formats a max for `io.max`. A common limit of reads and writes applies to each of them, as in
+/// the simulator's io.max.
 fn limits(max: &Max) -> String {
     let least = |a: u64, b: u64| match (a, b) {
+        // In a contract, 0 means that there is no limit.
         (0, 0) => "max".to_owned(),
         (0, n) | (n, 0) => n.to_string(),
         (a, b) => a.min(b).to_string(),
@@ -246,8 +258,12 @@ fn limits(max: &Max) -> String {
     )
 }
 
-/// A group's `io.low` as the simulator has it: its own limits, or else its min for the directions that the tunables name, and times, without which
-/// Linux ignores the limits. A limit that is left out is none there, where "max" would be the highest. `None`: nothing is limited.
+/// Formats the `io.low` of a group as the simulator has it, or returns `None` if the group has no
+/// limit.
+///
+/// The limits are the group's own, or else its min in the directions that the tunables name. A
+/// limit of 0 is left out, because "max" would be the highest limit instead of none. The times
+/// follow, without which Linux ignores the limits.
 fn low_limits(contract: &Contract, own: &LowKnobs, tunables: &low::Config) -> Option<String> {
     let min = |other_direction| {
         if tunables.limits == other_direction {

@@ -1,24 +1,27 @@
-//! The files below `queue/iosched`: which tunable of a policy each is, and how the kernel counts it.
+//! The tunables of elevators: the files below `queue/iosched`, and the kernel's units of them.
 
 use weir_core::elevator::Config;
 
-/// A file below `queue/iosched`.
+/// A file below `queue/iosched`, with the tunable of Weir that it corresponds to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tunable {
-    /// The elevator that has it.
+    /// The elevator that has the file.
     elevator: &'static str,
     /// The tunable of Weir's elevator of that name.
     tunable: &'static str,
-    /// The file.
+    /// The name of the file.
     pub(crate) file: &'static str,
-    /// What one of the file is, in the units of the tunable: nanoseconds, where it is a time.
+    /// The unit of the file in the units of the tunable. For a time, that is in nanoseconds.
     unit: u64,
-    /// The kernel keeps it in ticks: what is read back is up to a tick beside what was written.
+    /// True if the kernel keeps the value in ticks, so that the value that is read back differs by
+    /// up to a tick.
     pub(crate) ticks: bool,
-    /// Least and most that the file takes (`block/bfq-iosched.c`, `mq-deadline.c`: `STORE_FUNCTION`).
+    /// The least and the greatest accepted value (`STORE_FUNCTION` in `block/bfq-iosched.c` and
+    /// `mq-deadline.c`).
     pub(crate) bounds: (u64, u64),
 }
 
+/// The greatest `int`, in which bfq and mq-deadline keep most values.
 const INT: u64 = i32::MAX as u64;
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
@@ -44,11 +47,12 @@ const fn ticks(mut tunable: Tunable) -> Tunable {
     tunable
 }
 
-/// Every file.
+/// All files of all elevators.
 pub(crate) const ALL: &[Tunable] = &[
     file("bfq", "strict_guarantees", 1, (0, 1)),
     file("bfq", "low_latency", 1, (0, 1)),
     Tunable {
+        // slice_idle has two files. The one in microseconds loses nothing by rounding.
         tunable: "slice_idle",
         ..file("bfq", "slice_idle_us", US, (0, INT))
     },
@@ -68,15 +72,15 @@ pub(crate) const ALL: &[Tunable] = &[
     file("kyber", "write_lat_nsec", 1, (0, u64::MAX)),
 ];
 
-/// The depth for writes, which has had two places: below `iosched`, and since 7.x beside it.
+/// The tunable for the depth of writes. Its file was below `iosched`, and is in `queue` since 7.x.
 pub(crate) const ASYNC_DEPTH: &str = "async_depth";
 
-/// The file of that name.
+/// Returns the tunable whose file has this name.
 pub(crate) fn find(name: &str) -> Option<&'static Tunable> {
     ALL.iter().find(|t| t.file == name)
 }
 
-/// What each file of an elevator is to say.
+/// Returns the value of each file for an elevator's configuration.
 pub(crate) fn values(config: &Config) -> Vec<(&'static str, u64)> {
     let Some(tuned) = config.tuned() else {
         return Vec::new();
@@ -87,16 +91,18 @@ pub(crate) fn values(config: &Config) -> Vec<(&'static str, u64)> {
     values.collect()
 }
 
-/// The value of a tunable of an elevator.
+/// Returns the value of a tunable of an elevator.
 pub(crate) fn value(config: &Config, name: &str) -> Option<u64> {
     let tuned = config.tuned()?;
     tuned.find(name).map(|place| tuned.get(place))
 }
 
-/// A constant of Linux that is a tunable here with another default: Linux's since 5.13, where Weir's is that of the published measurements.
+/// A constant of Linux that is a tunable of Weir with another default. The value is that of Linux
+/// since 5.13. Weir's default is that of the published measurements.
 const STABLE_MERGE: (&str, u64) = ("stable_merge", 1);
 
-/// The tunables of an elevator that no file has and that are not as Linux has them.
+/// Returns the tunables of an elevator that have no file in Linux and differ from Linux's
+/// constants.
 pub(crate) fn constants(config: &Config) -> Vec<&'static str> {
     let Some(tuned) = config.tuned() else {
         return Vec::new();

@@ -1,8 +1,10 @@
-//! Changes a running server again and again, and says whether any change was lost, half made or won twice: `changes SOCKET COUNT`.
+//! Makes many changes on a running server, and reports any that was lost, visible in part, or won
+//! by two clients: `changes SOCKET COUNT`.
 //!
-//! The server has the volumes `v0` to `v3` on the drive `d`, with clients that nobody disturbs. Each change is one of a share, a max, a min,
-//! a volume that comes or goes, one that grows, an undo, or two volumes at once that must never be seen apart; every tenth is made by ten
-//! clients at a time that all have read the same state.
+//! The server must have the volumes `v0` to `v3` on the drive `d`, and can have clients. A change
+//! sets a share, a max or a min, adds, grows and removes a volume, undoes a change, or sets the
+//! same max for two volumes, which must never be seen to differ. Every tenth change is a race of
+//! ten clients that have read the same state.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -42,13 +44,15 @@ fn main() -> Ended<()> {
     println!(
         "{made} changes: {lost} lost, {half} half made in {looks} looks; {races} races of ten, {won} won"
     );
+    // Each race must have exactly one winner.
     if lost + half > 0 || races != won {
         return Err("not every change was whole, and won by one".into());
     }
     Ok(())
 }
 
-/// Looks whether the two volumes that are changed together are ever seen apart.
+/// Polls the two volumes that are changed together, and counts how often they differ. Returns the
+/// number of polls.
 fn look(socket: &Path, stop: &AtomicBool, apart: &AtomicU64) -> Ended<u64> {
     let client = Client::new(socket)?;
     let mut looks = 0;
@@ -69,7 +73,7 @@ fn look(socket: &Path, stop: &AtomicBool, apart: &AtomicU64) -> Ended<u64> {
 
 #[derive(Default)]
 struct Seen {
-    /// The number of the last change that the server has told of.
+    /// The number of the last change that the server has reported.
     last: u64,
     made: u64,
     lost: u64,
@@ -78,7 +82,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Makes a change; one that changes nothing has no number.
+    /// Makes a change, and remembers its number. A change without effect has the number 0.
     fn send(
         &mut self,
         client: &Client,
@@ -106,7 +110,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Sets a key, and looks for it.
+    /// Sets a key, and reads it back.
     fn set(&mut self, client: &Client, rng: &mut Rng) -> Ended<()> {
         let name = format!("v{}", rng.range(0, 1));
         let (key, value) = match rng.range(0, 3) {
@@ -128,7 +132,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Two volumes get the same max in one change.
+    /// Sets the same max of two volumes in one change.
     fn two_at_once(&mut self, client: &Client, rng: &mut Rng) -> Ended<()> {
         let value = rng.range(100_000, 900_000);
         let edit = |name| json!({ "key": ["volume", name, "max", "iops"], "value": value });
@@ -142,7 +146,7 @@ impl Seen {
         Ok(())
     }
 
-    /// A volume comes, grows, and goes.
+    /// Adds, grows and removes a volume.
     fn come_and_go(&mut self, client: &Client) -> Ended<()> {
         let path = "/v1/volumes/passing";
         let body = json!({ "drive": "d", "size": "1MiB" });
@@ -156,7 +160,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Takes the last change back, and that again.
+    /// Makes a change and undoes it.
     fn undo(&mut self, client: &Client) -> Ended<()> {
         let before: Vec<Volume> = client.get("/v1/volumes")?;
         self.send(client, "PATCH", "/v1/volumes/v0", &json!({ "share": 1234 }))?;
@@ -168,11 +172,12 @@ impl Seen {
         Ok(())
     }
 
-    /// Ten clients that have read the same state change it at once: one wins.
+    /// Lets ten clients that have read the same state change it at once. Exactly one must succeed.
     fn race(&mut self, socket: &Path, client: &Client) -> Ended<()> {
         let path = "/v1/volumes/v1";
         let volume: Volume = client.get(path)?;
-        // None of these is what is there: setting that would change nothing, and leave the state for another.
+        // None of these values is the present one. Setting the present value would change nothing,
+        // so that a second client could succeed.
         let base = 1001 + self.races % 800 * 10;
         let won: Vec<u64> = std::thread::scope(|scope| {
             let tries: Vec<_> = (0..10)
@@ -195,7 +200,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Whether the file has what is in force.
+    /// Checks that the file has the configuration in force.
     fn compare_file(&mut self, socket: &Path) -> Ended<()> {
         let client = Client::new(socket)?;
         let status: Status = client.get("/v1/status")?;
@@ -207,7 +212,7 @@ impl Seen {
     }
 }
 
-/// The number of the change, or 0 if another was first.
+/// Returns the number of the change, or 0 if another client was first.
 fn attempt(socket: &Path, path: &str, etag: &str, share: u64) -> Ended<u64> {
     let client = Client::new(socket)?;
     let body: Value = json!({ "share": share });

@@ -1,4 +1,5 @@
-//! Ten thousand connections that say nothing, half a request, or rubbish, to the address for browsers: `crowd ADDRESS COUNT SECONDS`.
+//! Opens many connections that send nothing, half a request, or rubbish to the address for
+//! browsers: `crowd ADDRESS COUNT SECONDS`.
 
 use std::error::Error;
 use std::io::Write;
@@ -12,6 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [address, count, seconds] = &arguments[..] else {
         return Err("usage: crowd ADDRESS COUNT SECONDS".into());
     };
+    // Each connection takes a descriptor. The usual soft limit is 1024.
     let (count, seconds): (usize, u64) = (count.parse()?, seconds.parse()?);
     let limits = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -23,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut all, mut opened) = (Vec::new(), 0u64);
     while begun.elapsed() < Duration::from_secs(seconds) {
         if all.len() >= count {
-            // What the server closed makes room for more.
+            // Connections that the server has closed are replaced as well.
             all.drain(..count / 10);
         }
         let Ok(mut stream) = TcpStream::connect(address) else {
@@ -31,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         };
         opened += 1;
-        // A server that has closed it already is right.
+        // An error means that the server has already closed the connection, which it may do.
         let _ = match opened % 4 {
             0 => stream.write_all(b"GET /v1/status HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
             1 => stream.write_all(b"GET /v1/sta"),

@@ -1,4 +1,4 @@
-//! Which clients are let in: processes by their user and group, browsers by a token.
+//! Access control: processes are identified by user and group, browsers by a token.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,31 +12,31 @@ use weir_config::{Id, Manage};
 
 use crate::error::Refused;
 
-/// Fewest characters of a token.
+/// The minimum number of characters of a token.
 const TOKEN_MIN: usize = 16;
-/// Bytes of a token that is made here; written as hexadecimal digits.
+/// The length of a generated token in bytes. It is written in hexadecimal digits.
 const TOKEN_BYTES: usize = 32;
 
-/// A client, as it came in.
+/// A client, identified by the listener through which it connected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Peer {
-    /// A process at the Unix socket.
+    /// A process that is connected to the Unix socket.
     Process {
-        /// Its user.
+        /// The id of its user.
         user: u32,
-        /// Its own group.
+        /// The id of its primary group.
         group: u32,
-        /// Its number.
+        /// The id of the process.
         pid: i32,
     },
-    /// A browser, or another client of loopback.
+    /// A browser, or another client on the loopback interface.
     Browser,
-    /// A client of the metrics' address, which may ask for these alone.
+    /// A client of the address for metrics, which can request only these.
     Metrics,
 }
 
 impl Peer {
-    /// The process at the other end of a Unix socket.
+    /// Returns the process at the other end of a Unix socket.
     pub(crate) fn of(socket: impl AsFd) -> io::Result<Self> {
         let peer = rustix::net::sockopt::socket_peercred(socket)?;
         Ok(Self::Process {
@@ -46,12 +46,13 @@ impl Peer {
         })
     }
 
-    /// It is a process of root or of the server's own user, so it can read and write whatever the server can.
+    /// Returns true for a process of root or of the server's own user. Such a process can read and
+    /// write all files that the server can.
     pub(crate) fn is_own(&self) -> bool {
         matches!(self, Self::Process { user, .. } if own_users().contains(user))
     }
 
-    /// As the journal names it.
+    /// Returns the client's name in the journal.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Process { user, pid, .. } => format!("uid {user} pid {pid}"),
@@ -61,23 +62,23 @@ impl Peer {
     }
 }
 
-/// Root, and the server's own user.
+/// Returns the ids of root and of the server's own user.
 fn own_users() -> [u32; 2] {
     [0, rustix::process::geteuid().as_raw()]
 }
 
-/// Users, groups and the token that are let in.
+/// The users, the groups and the token that are authorised.
 #[derive(Debug)]
 pub(crate) struct Access {
     users: Vec<u32>,
     groups: Vec<u32>,
     token: Option<String>,
-    /// The ports of loopback at which clients may have asked, as `Host` names them.
+    /// The loopback ports at which clients can connect, as named in `Host`.
     ports: Vec<u16>,
 }
 
 impl Access {
-    /// As the configuration says. Makes the token if there is none.
+    /// Reads the access rules of the configuration. Makes the token if its file does not exist.
     pub(crate) fn new(manage: &Manage, ports: Vec<u16>) -> Result<Self, String> {
         let mut users = own_users().to_vec();
         for id in &manage.users {
@@ -94,7 +95,8 @@ impl Access {
         })
     }
 
-    /// Whether a client may ask for this; `page`: for what has no secrets, the dashboard's page; `writes`: it is to change something.
+    /// Checks that a client may send a request. `page` is true for the dashboard's page, which has
+    /// no secrets. `writes` is true if the request changes something.
     pub(crate) fn check(
         &self,
         peer: &Peer,
@@ -127,7 +129,8 @@ impl Access {
         }
     }
 
-    /// A page of another site that has its name lead here (DNS rebinding) asks for that name.
+    /// Checks the requested host name. If a page of another site has its name resolve to this
+    /// machine (DNS rebinding), its requests name that host.
     pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Refused> {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         if host.is_some_and(|host| self.is_own(host)) {
@@ -139,7 +142,9 @@ impl Access {
         ))
     }
 
+    /// Returns true if a host name and port are those of a loopback listener of this server.
     fn is_own(&self, host: &str) -> bool {
+        // The address must be a loopback address, so that it has no other names.
         ["127.0.0.1", "[::1]", "localhost"].iter().any(|name| {
             let port = host
                 .strip_prefix(name)
@@ -149,8 +154,10 @@ impl Access {
         })
     }
 
-    /// Whether a request comes from no other site; programs that are no browsers say nothing of it.
+    /// Returns true if a request does not come from another site. Programs other than browsers do
+    /// not send these headers.
     fn is_own_origin(&self, headers: &HeaderMap) -> bool {
+        // A header that is not text counts as a foreign site.
         let word = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         let site =
             word("sec-fetch-site").is_none_or(|site| ["same-origin", "none"].contains(&site));
@@ -171,13 +178,15 @@ impl Access {
     }
 }
 
-/// Whether two texts are equal, in a time that does not depend on where they differ.
+/// Returns true if two texts are equal. The time does not depend on the position of the first
+/// difference.
 fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    // Without `black_box`, the compiler could end the comparison early.
     let differ = a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b));
     a.len() == b.len() && std::hint::black_box(differ) == 0
 }
 
-/// The token in a file, which is made if it is not there.
+/// Returns the token in a file, which is created if it does not exist.
 fn token(path: &Path) -> Result<String, String> {
     let refused = |what: &str, error: &io::Error| {
         let reason = weir_config::os_error::message(error);
@@ -204,6 +213,7 @@ fn token(path: &Path) -> Result<String, String> {
         );
     }
     let token = text.trim();
+    // The token is sent in a header.
     let visible = token.bytes().all(|b| b.is_ascii_graphic());
     if token.len() < TOKEN_MIN || !visible {
         return Err(format!(
@@ -214,6 +224,7 @@ fn token(path: &Path) -> Result<String, String> {
     Ok(token.to_owned())
 }
 
+/// Makes a random token and writes it to a new file.
 fn made(path: &Path) -> io::Result<String> {
     use std::fmt::Write as _;
     let mut bytes = [0; TOKEN_BYTES];
@@ -227,6 +238,7 @@ fn made(path: &Path) -> io::Result<String> {
     let mut file = options
         .write(true)
         .create_new(true)
+        // Only the server's user may read the token.
         .mode(0o600)
         .open(path)?;
     writeln!(file, "{token}")?;
@@ -234,7 +246,7 @@ fn made(path: &Path) -> io::Result<String> {
     Ok(token)
 }
 
-/// The number of a user or a group, looked up in the system's table.
+/// Returns the id of a user or group, from the system's table if it is given by name.
 fn number(id: &Id, kind: &str, table: &str) -> Result<u32, String> {
     weir_serve::number(id, kind, table)
         .map_err(|(what, help)| format!("manage.{kind}s: {what}; {help}"))

@@ -1,4 +1,9 @@
-//! Changes of the running server: one after the other, each wholly or not at all.
+//! Changes of the running server, one after the other. Each is made completely or refused
+//! completely.
+//!
+//! [`Control`] owns the server. It makes changes ([`Control::change`], [`Control::undo`],
+//! [`Control::reload`]) and publishes the state after each ([`Published`]), so that readers never
+//! wait for a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -18,86 +23,89 @@ use crate::journal::{Back, Journal};
 use crate::now_ms;
 use crate::reach::Reach;
 
-/// The tables that have names, and changes of their own.
+/// The kinds of tables that have names and an `ETag` of their own.
 pub(crate) const KINDS: [&str; 3] = ["drive", "tenant", "volume"];
 
-/// How a change is asked for.
+/// The circumstances of a change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct How {
-    /// Its author.
+    /// The author of the change, for the journal.
     pub(crate) by: String,
-    /// Only say what would come of it.
+    /// True to check the change and return its result without making it.
     pub(crate) dry_run: bool,
-    /// Write it to the file; if there is a file, unless it is said otherwise.
+    /// True to write the change to the configuration file, false to keep it in memory only. By
+    /// default, it is written if there is a file.
     pub(crate) save: Option<bool>,
-    /// It comes from a client with fewer rights than the server, which may not name every storage.
+    /// True if the client has fewer rights than the server. It may then name only permitted
+    /// storage.
     pub(crate) confined: bool,
-    /// What must be so of a table when the change is made.
+    /// A precondition: the state that a table must have for the change to be made.
     pub(crate) expected: Option<Expected>,
 }
 
-/// What must be so of a table.
+/// The required state of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
-    /// Of [`KINDS`].
+    /// One of [`KINDS`].
     pub(crate) kind: &'static str,
     pub(crate) name: String,
     pub(crate) state: TableState,
 }
 
 impl Expected {
-    /// The key of the table.
+    /// Returns the key of the table in the configuration.
     pub(crate) fn key(&self) -> Vec<String> {
         vec![self.kind.to_owned(), self.name.clone()]
     }
 }
 
-/// How a table must be.
+/// A state of a table.
 #[derive(Clone, Debug)]
 pub(crate) enum TableState {
-    /// It is not there.
+    /// The table does not exist.
     Absent,
-    /// It is there.
+    /// The table exists.
     Present,
-    /// It is there, and as it was when it had this `ETag`.
+    /// The table exists and its `ETag` still has this value.
     Unchanged(String),
 }
 
-/// What is known of the configuration in force; replaced as a whole with each change, so that those that ask never wait for one.
+/// The configuration in force, with derived values. It is replaced as a whole by each change, so
+/// that readers never wait for one.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) config: weir_config::Server,
     pub(crate) words: Tables,
-    /// What of each drive is promised and left, by its name.
+    /// The promised and the free part of each drive's capacity, by the drive's name.
     pub(crate) rooms: BTreeMap<String, Room>,
-    /// Of each volume that is one, the block device.
+    /// The block device of each volume that has one, by the volume's name.
     pub(crate) devices: BTreeMap<String, String>,
     /// The number of the last change of each table that was changed.
     versions: Versions,
-    /// Tells the states of this run from those of others.
+    /// The identifier of this run of the server, which keeps `ETag`s of different runs apart.
     run: u64,
     pub(crate) file: Option<PathBuf>,
-    /// Where clients connect by NBD.
+    /// The addresses for NBD clients.
     pub(crate) nbd: Vec<String>,
     pub(crate) unsaved: bool,
     pub(crate) text: String,
-    /// The last one first.
+    /// The remembered changes, newest first.
     pub(crate) changes: Vec<Change>,
 }
 
 impl Published {
-    /// The state of a table, as `ETag` has it.
+    /// Returns the `ETag` of a table.
     pub(crate) fn etag(&self, kind: &str, name: &str) -> String {
         etag(self.run, &self.versions, kind, name)
     }
 
-    /// What is written of a table; nothing if there is none.
+    /// Returns the configuration of a table, or `None` if it does not exist.
     pub(crate) fn words(&self, kind: &'static str, name: &str) -> Option<&Words> {
         self.words.get(&(kind, name.to_owned()))
     }
 }
 
-/// The server, and everything that a change concerns.
+/// The server, and the state that a change affects.
 #[derive(Debug)]
 pub(crate) struct Control {
     inner: Mutex<Inner>,
@@ -105,27 +113,28 @@ pub(crate) struct Control {
     published: RwLock<Arc<Published>>,
 }
 
-/// The server; nothing once it has been taken back. It is locked after [`Inner`], and not while the configuration's file is read or
-/// written, so that a file system that does not answer keeps nobody from taking it.
+/// The server, or `None` after it was taken back. The lock is taken after that of [`Inner`]. It is
+/// not held while the configuration file is read or written, so that a file system that hangs does
+/// not prevent taking the server.
 type Shared = Mutex<Option<Server>>;
 
-/// How long a change that is under way may still take when the server ends.
+/// The times that a change in progress is given when the server ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// With the configuration's file.
+    /// The time if the change accesses the configuration file.
     pub(crate) file: Duration,
-    /// With volumes' storage; at least as long.
+    /// The time if the change accesses the storage of volumes. It is at least as long as `file`.
     pub(crate) storage: Duration,
 }
 
 #[derive(Debug)]
 struct Inner {
     server: Arc<Shared>,
-    /// The text in force, and what is written of each table.
+    /// The configuration in force as a document, from which the text and the tables are derived.
     document: Document,
     text: String,
     words: Tables,
-    /// What of each drive is promised and left, by its name.
+    /// The promised and the free part of each drive's capacity, by the drive's name.
     rooms: BTreeMap<String, Room>,
     file: Option<ConfigFile>,
     reach: Reach,
@@ -135,31 +144,32 @@ struct Inner {
     last: u64,
 }
 
-/// What is written of each table, by kind and name.
+/// The configuration of each table, by kind and name.
 type Tables = BTreeMap<(&'static str, String), Words>;
 
 /// The number of the last change of each table that was changed, by kind and name.
 type Versions = BTreeMap<(String, String), u64>;
 
-/// The state of a table: of which run of the server, and which change was its last.
+/// Returns the `ETag` of a table. It consists of the run of the server and the table's last change.
 fn etag(run: u64, versions: &Versions, kind: &str, name: &str) -> String {
     let key = (kind.to_owned(), name.to_owned());
     let version = versions.get(&key).copied().unwrap_or_default();
     format!("\"{run:x}-{version}\"")
 }
 
-/// A change that is ready to be put in force.
+/// A change that has been prepared but not checked.
 struct Planned {
     document: Document,
     text: String,
-    /// What the file is to say, if it is to be written.
+    /// The new text of the file, if the change is to be saved.
     saved: Option<String>,
     back: Back,
     undoes: Option<u64>,
 }
 
 impl Control {
-    /// `text` is what the server's configuration was read from, and `file` where it stands.
+    /// Takes over a server. `text` is the text of its configuration, and `file` the path from which
+    /// it was read.
     pub(crate) fn new(server: Server, file: Option<PathBuf>, text: String) -> Result<Self, String> {
         let document = Document::parse(&text)?;
         let inner = Inner {
@@ -172,6 +182,7 @@ impl Control {
             text,
             journal: Journal::default(),
             versions: BTreeMap::new(),
+            // Two runs of the server do not start in the same millisecond.
             run: now_ms(),
             last: 0,
         };
@@ -183,15 +194,17 @@ impl Control {
         })
     }
 
-    /// The configuration in force and what is known of it.
+    /// Returns the configuration in force, with derived values.
     pub(crate) fn published(&self) -> Arc<Published> {
         let published = self.published.read();
         Arc::clone(&published.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes the server back: nothing can be changed any more. A change that is under way may end first. If it does not, because the
-    /// configuration's file system does not answer, the server is taken all the same. `None` if the change holds the server itself for
-    /// longer, because the storage of a volume does not answer.
+    /// Takes the server back. Nothing can be changed afterwards.
+    ///
+    /// A change in progress gets some time to end. If it hangs in the configuration's file system,
+    /// the server is taken without it. If it holds the server itself for longer, because the
+    /// storage of a volume hangs, the result is `None`.
     pub(crate) fn take(&self, patience: Patience) -> Option<Server> {
         let begun = Instant::now();
         let ended = lock_until(&self.inner, begun + patience.file);
@@ -225,11 +238,12 @@ impl Control {
         Ok(outcome)
     }
 
-    /// Takes a change back.
+    /// Undoes a change.
     pub(crate) fn undo(&self, number: Option<u64>, how: &How) -> Result<Outcome, Refused> {
         let mut inner = self.lock();
         let (change, back) = inner.journal.back(number).map_err(Refused::conflict)?;
-        // What was kept in memory only is not in the file.
+        // A change that was kept in memory only is not in the file, so that undoing it must not
+        // change the file.
         let (number, save) = (change.number, how.save.or(Some(change.saved)));
         let back = back.clone();
         let mut document = inner.document.clone();
@@ -250,7 +264,7 @@ impl Control {
         Ok(outcome)
     }
 
-    /// Reads the file again and puts in force what it says.
+    /// Reads the configuration file again and applies it.
     pub(crate) fn reload(&self, how: &How) -> Result<Outcome, Refused> {
         let mut inner = self.lock();
         let Some(file) = &inner.file else {
@@ -262,7 +276,7 @@ impl Control {
         let (_, text) = read.map_err(|problems| Refused::problems(&problems))?;
         let document = Document::parse(&text);
         let planned = Planned {
-            // What is no TOML is refused below, with line and column.
+            // Text that is not TOML is refused below, with line and column.
             document: document.unwrap_or_else(|_| inner.document.clone()),
             saved: None,
             back: Back::Text {
@@ -272,12 +286,13 @@ impl Control {
             text: text.clone(),
             undoes: None,
         };
-        // Any client may ask for it, because root wrote the file.
+        // Any authorised client may reload without confinement, because root wrote the file.
         let whole = How {
             confined: false,
             ..how.clone()
         };
         let outcome = inner.put_in_force(planned, &whole)?;
+        // The text in force is that of the file now.
         if let Some(file) = inner.file.as_mut().filter(|_| !how.dry_run) {
             file.text = text;
         }
@@ -285,11 +300,12 @@ impl Control {
         Ok(outcome)
     }
 
-    /// Tells those that ask of a change that was not only tried.
+    /// Publishes the state after a change, unless it was a dry run.
     fn publish(&self, inner: &Inner, how: &How) {
         if !how.dry_run
             && let Some(published) = inner.publish()
         {
+            // A poisoned lock is used all the same, because the value is replaced as a whole.
             let mut slot = self.published.write();
             let slot = slot.as_deref_mut();
             match slot {
@@ -301,7 +317,7 @@ impl Control {
 }
 
 impl Inner {
-    /// Has the server take a planned change, and the file, and the journal.
+    /// Checks a prepared change, then applies it to the server, the file and the journal.
     fn put_in_force(&mut self, planned: Planned, how: &How) -> Result<Outcome, Refused> {
         let config = with(&self.server, |server| {
             let name = server.config().file().to_owned();
@@ -328,7 +344,7 @@ impl Inner {
             outcome.change.lines = tried?;
             return Ok(outcome);
         }
-        // Before anything is in force: a full disk refuses the change.
+        // This comes before the change is applied, so that a full disk refuses it.
         let prepared = match (&self.file, planned.saved) {
             (Some(file), Some(text)) => {
                 let prepared = file.prepare(text);
@@ -336,15 +352,17 @@ impl Inner {
             }
             _ => None,
         };
+        // The server is locked only for the reload, and not while the file is written.
         let made = with(&self.server, |server| Ok(server.reload(&config)?));
         outcome.change.lines = made?;
+        // Root or the server's own user named the storage, so that others may use it from now on.
         if !how.confined {
             self.reach.include(&config);
         }
         if let (Some(file), Some(prepared)) = (&mut self.file, prepared)
             && let Err(error) = file.replace(prepared)
         {
-            // It is in force: the file is behind, as if it had been asked so.
+            // The change cannot be taken back here. The file is then behind, as after save=false.
             tracing::error!(
                 "the change is active, but the server could not save it to {}: {error}",
                 file.path().display()
@@ -356,6 +374,7 @@ impl Inner {
         let was = std::mem::replace(&mut self.words, words);
         (self.document, self.text) = (planned.document, planned.text);
         self.rooms = rooms;
+        // A change without any effect gets no number and no entry in the journal.
         if outcome.change.lines.is_empty() && !differs {
             return Ok(outcome);
         }
@@ -371,6 +390,7 @@ impl Inner {
         Ok(outcome)
     }
 
+    /// Returns the present state for readers, or `None` if the server was taken back.
     fn publish(&self) -> Option<Published> {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         let server = server.as_ref()?;
@@ -396,7 +416,8 @@ impl Inner {
         })
     }
 
-    /// Refuses a change of a table that is not as it is expected to be. Changes of others that came first have been made by now.
+    /// Checks the precondition of a change. Earlier changes are complete by now, because the caller
+    /// holds the lock.
     fn check(&self, how: &How) -> Result<(), Refused> {
         let Some(Expected { kind, name, state }) = &how.expected else {
             return Ok(());
@@ -419,7 +440,8 @@ impl Inner {
         }
     }
 
-    /// What the file is to say after a change that leads to the text `changed`, if that is to be saved.
+    /// Returns the new text of the file if the change is to be saved, and `None` otherwise.
+    /// `changed` is the text in force after the change.
     fn saved(
         &self,
         wanted: Option<bool>,
@@ -448,13 +470,15 @@ impl Inner {
                 return Err(unsaved(file, &why.join("; ")));
             }
         }
+        // The file has the text in force, so that it gets the new text as a whole. Otherwise,
+        // changes that are kept in memory only are left out of the file.
         if file.text == self.text {
             return Ok(Some(changed.to_owned()));
         }
         let mut document = Document::parse(&file.text).map_err(Refused::conflict)?;
         change(&mut document)?;
         let text = document.to_string();
-        // A restart reads this, without what is kept in memory only.
+        // A restart reads this text, without the changes that are kept in memory only.
         if let Err(problems) = weir_config::parse(&shown.to_string(), &text) {
             let mut refused = Refused::problems(&problems);
             refused.refusal.error = format!(
@@ -467,13 +491,14 @@ impl Inner {
     }
 }
 
+/// Makes edits in a document. Returns the replaced values, in the order of the edits.
 fn edit(document: &mut Document, edits: &[Edit]) -> Result<Vec<Replaced>, Refused> {
     let bad = |error| Refused::new(StatusCode::BAD_REQUEST, error);
     let edits = edits.iter().map(|edit| document.edit(edit).map_err(bad));
     edits.collect()
 }
 
-/// Puts back what a change replaced; what is returned does the change again.
+/// Restores the values that a change replaced. The returned value repeats the change.
 fn put_back(document: &mut Document, back: &Back, number: u64) -> Result<Back, Refused> {
     let since = || {
         Refused::conflict(format!(
@@ -484,6 +509,7 @@ fn put_back(document: &mut Document, back: &Back, number: u64) -> Result<Back, R
     match back {
         Back::Edits(edits) => {
             let mut again = Vec::new();
+            // In reverse order, because several edits can affect the same key.
             for replaced in edits.iter().rev() {
                 again.push(replaced.inverse(document));
                 if !document.put_back(replaced).map_err(bad)? {
@@ -505,7 +531,7 @@ fn put_back(document: &mut Document, back: &Back, number: u64) -> Result<Back, R
     }
 }
 
-/// Locks what others may hold until then; tries it once at least.
+/// Locks a mutex that others may hold, trying until a time, and at least once.
 fn lock_until<T>(mutex: &Mutex<T>, until: Instant) -> Option<MutexGuard<'_, T>> {
     const PAUSE: Duration = Duration::from_millis(10);
     loop {
@@ -518,7 +544,7 @@ fn lock_until<T>(mutex: &Mutex<T>, until: Instant) -> Option<MutexGuard<'_, T>> 
     }
 }
 
-/// What comes of the server, unless it has been taken back.
+/// Calls a function with the server. Refuses if the server was taken back.
 fn with<T>(
     server: &Shared,
     ask: impl FnOnce(&mut Server) -> Result<T, Refused>,
@@ -528,6 +554,7 @@ fn with<T>(
     ask(server.as_mut().ok_or_else(ending)?)
 }
 
+/// A refusal because the configuration file cannot be written.
 fn unsaved(file: &ConfigFile, reason: &str) -> Refused {
     Refused::new(
         StatusCode::INSUFFICIENT_STORAGE,
@@ -538,18 +565,19 @@ fn unsaved(file: &ConfigFile, reason: &str) -> Refused {
     )
 }
 
-/// What of each drive is promised and left, by its name.
+/// Returns the promised and the free part of each drive's capacity, by the drive's name.
 fn rooms(config: &weir_config::Server) -> BTreeMap<String, Room> {
     let drives = config.drives.iter();
     let drives = drives.filter_map(|d| Some((d.name.clone(), weir_config::room(config, d)?)));
     drives.collect()
 }
 
-/// What is promised on each drive, and what is left, in words.
+/// Returns a sentence for each drive about the promised and the free part of its capacity.
 fn sums(rooms: &BTreeMap<String, Room>) -> Vec<String> {
     let of = |(name, room): (&String, &Room)| {
         let (promised, left) = (room.promised, room.left?);
         let mut parts = Vec::new();
+        // A drive without promises is listed with a rate of 0.
         if promised.bytes > 0 || promised.iops == 0 {
             parts.push(Rate(promised.bytes).to_string());
         }
@@ -566,7 +594,7 @@ fn sums(rooms: &BTreeMap<String, Room>) -> Vec<String> {
     rooms.iter().filter_map(of).collect()
 }
 
-/// What is written of each table.
+/// Returns the configuration of each named table.
 fn tables(document: &Document) -> Tables {
     let tables = KINDS.into_iter().flat_map(|kind| {
         let tables = document.tables(kind).into_iter();
@@ -575,7 +603,7 @@ fn tables(document: &Document) -> Tables {
     tables.collect()
 }
 
-/// The tables that are not as they were.
+/// Returns the tables that differ.
 fn changed(was: &Tables, now: &Tables) -> BTreeSet<(&'static str, String)> {
     let all = was.keys().chain(now.keys());
     all.filter(|key| was.get(*key) != now.get(*key))
@@ -587,7 +615,8 @@ fn changed(was: &Tables, now: &Tables) -> BTreeSet<(&'static str, String)> {
 mod tests {
     use super::*;
 
-    /// The management server ends while the configuration's file, or a volume's, is on a file system that does not answer.
+    /// The server must be able to end although the file system of the configuration, or of a
+    /// volume, hangs.
     #[test]
     fn a_change_that_does_not_end_does_not_keep_the_server() {
         let path = std::env::temp_dir().join(format!("weir-control-{}.sock", std::process::id()));

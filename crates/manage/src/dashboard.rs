@@ -1,4 +1,5 @@
-//! The dashboard, which is one page with its files, and the manual that it links to. Both come from this server alone.
+//! The dashboard, a page with its scripts, and the manual that it links to. All files come from
+//! this server.
 
 use std::path::PathBuf;
 
@@ -15,17 +16,19 @@ use weir_config::Manage;
 
 use crate::error::Refused;
 
-/// Where the package puts the manual.
+/// The directory in which the package installs the manual.
 const INSTALLED: &str = "/usr/share/doc/weir/html";
 
-/// The page runs the files that are here and nothing else, makes no HTML of texts, and speaks with this server alone.
+/// The content security policy of the dashboard. It permits only the scripts of this server, no
+/// HTML made from text, and connections to this server only.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// Pages of the manual contain scripts and styles, but they load files from this server alone.
+/// The content security policy of the manual, whose pages contain inline scripts and styles. Other
+/// files are loaded from this server only.
 const MANUAL_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-/// Files by their names, with their kinds.
+/// The files of the dashboard: name, content type and content.
 const FILES: [(&str, &str, &str); 8] = [
     ("change.js", SCRIPT, include_str!("dashboard/change.js")),
     ("drives.js", SCRIPT, include_str!("dashboard/drives.js")),
@@ -41,16 +44,17 @@ const FILES: [(&str, &str, &str); 8] = [
     ),
 ];
 
-/// Whether a path is of the dashboard or the manual: neither contains a secret, so neither needs the token.
+/// Returns true if a path belongs to the dashboard or the manual. They contain no secrets and
+/// therefore need no token.
 pub(crate) fn is_page(path: &str) -> bool {
     let begins = |folder| path.starts_with(folder);
     path == "/" || begins("/dashboard/") || path == "/manual" || begins("/manual/")
 }
 
-/// Whether the stated directory contains a manual.
+/// Checks that the configured directory contains a manual.
 ///
 /// # Errors
-/// What is wrong, and what to do.
+/// Returns the problem and its remedy.
 pub(crate) fn check(manage: &Manage) -> Result<(), String> {
     let lacking = manage
         .manual
@@ -64,10 +68,11 @@ pub(crate) fn check(manage: &Manage) -> Result<(), String> {
     })
 }
 
-/// The paths of the dashboard, and of the manual if there is one.
+/// Returns the routes of the dashboard, and of the manual if there is one.
 pub(crate) fn router<S: Clone + Send + Sync + 'static>(manage: &Manage) -> Router<S> {
     let router = Router::new().route("/dashboard/{file}", get(file));
     let Some(manual) = manual(manage) else {
+        // Without the class, the page hides its links to the manual.
         return router.route("/", get(async || page("")));
     };
     let policy = HeaderValue::from_static(MANUAL_POLICY);
@@ -78,20 +83,21 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>(manage: &Manage) -> Route
         .nest_service("/manual", files)
 }
 
-/// The directory of the manual: the stated one, or the package's if it is there.
+/// Returns the directory of the manual: the configured one, or that of the package if it exists.
 fn manual(manage: &Manage) -> Option<PathBuf> {
     let installed =
         || Some(PathBuf::from(INSTALLED)).filter(|path| path.join("index.html").is_file());
     manage.manual.clone().or_else(installed)
 }
 
-/// The page. Its style sheet hides the links to the manual unless the body has the class `with-manual`.
+/// Returns the page. The style sheet hides the links to the manual unless the body has the class
+/// `with-manual`.
 fn page(class: &str) -> Response {
     let text = include_str!("dashboard/index.html").replace("<body>", &format!("<body{class}>"));
     answer("text/html; charset=utf-8", text)
 }
 
-/// A file of the dashboard.
+/// Returns a file of the dashboard.
 async fn file(Path(name): Path<String>) -> Response {
     match FILES.iter().find(|file| file.0 == name) {
         Some((_, kind, text)) => answer(kind, *text),

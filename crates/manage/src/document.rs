@@ -1,17 +1,20 @@
-//! The configuration as a text that people write: edits leave comments and order as they are.
+//! The configuration as text written by people. Edits preserve its comments and order.
+//!
+//! [`Document::edit`] changes a key and returns the replaced value, with which
+//! [`Document::put_back`] undoes the edit.
 
 use crate::api::{Edit, Words};
 use serde_json::Value as Json;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value, value};
 
-/// Deepest key, names.
+/// The maximum number of names in a key, and of nested tables.
 const DEPTH_MAX: usize = 8;
 
-/// A text with tables and keys.
+/// A configuration text with its tables and keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Document(DocumentMut);
 
-/// What an edit replaced: where, what was there, and what was put there.
+/// The effect of an edit: its key, and the values before and after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Replaced {
     pub(crate) key: Vec<String>,
@@ -20,7 +23,7 @@ pub(crate) struct Replaced {
 }
 
 impl Replaced {
-    /// What takes its [`Document::put_back`] back, before that is done in the document.
+    /// Returns the inverse of [`Document::put_back`] with this value. Must be called before it.
     pub(crate) fn inverse(&self, document: &Document) -> Self {
         Self {
             key: self.key.clone(),
@@ -31,23 +34,24 @@ impl Replaced {
 }
 
 impl Document {
-    /// Reads a text that the configuration was read from before.
+    /// Parses a text that has already been read as a configuration.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         text.parse().map(Self).map_err(|e| e.to_string())
     }
 
-    /// What is at a key.
+    /// Returns the value of a key as JSON.
     pub(crate) fn get(&self, key: &[String]) -> Option<Json> {
         json(self.item(key)?)
     }
 
     fn item(&self, key: &[String]) -> Option<&Item> {
         key.iter().try_fold(self.0.as_item(), |item, name| {
+            // toml_edit represents a missing item as `Item::None`.
             item.as_table_like()?.get(name).filter(|i| !i.is_none())
         })
     }
 
-    /// The tables of a kind, as `volume`: their names, and what is written in each.
+    /// Returns the tables of a kind, such as `volume`, with their names and content.
     pub(crate) fn tables(&self, kind: &str) -> Vec<(String, Words)> {
         let tables = self.0.get(kind).and_then(Item::as_table_like);
         let tables = tables.into_iter().flat_map(TableLike::iter);
@@ -58,7 +62,7 @@ impl Document {
         tables.filter_map(words).collect()
     }
 
-    /// Makes an edit, and says what it replaced.
+    /// Makes an edit, and returns the value that it replaced.
     pub(crate) fn edit(&mut self, edit: &Edit) -> Result<Replaced, String> {
         let Some((last, path)) = edit.key.split_last() else {
             return Err(
@@ -74,11 +78,13 @@ impl Document {
             key: edit.key.clone(),
         };
         let new = (!edit.value.is_null()).then(|| item(&edit.value, edit.key.len()));
+        // An invalid value is refused before the document changes.
         let new = new.transpose()?;
+        // Removing a missing key must not make the tables above it.
         if new.is_none() && replaced.was.is_none() {
             return Ok(replaced);
         }
-        // A rate alone that becomes a table for this is put back as it was.
+        // If a rate is expanded to a table for this edit, undoing it must restore the rate.
         let rate = self.item(path).filter(|item| item.is_str()).cloned();
         let table = self.table(path)?;
         match new {
@@ -101,7 +107,7 @@ impl Document {
         })
     }
 
-    /// Puts back what an edit replaced; `false` if what it put there is not there any more.
+    /// Restores the value that an edit replaced. Returns false if the key has been changed since.
     pub(crate) fn put_back(&mut self, replaced: &Replaced) -> Result<bool, String> {
         if self.get(&replaced.key) != replaced.now {
             return Ok(false);
@@ -113,6 +119,7 @@ impl Document {
             Some(item) => {
                 self.table(path)?.insert(last, item.clone());
             }
+            // The edit removed a key that did not exist.
             None if replaced.now.is_none() => {}
             None => {
                 self.table(path)?.remove(last);
@@ -122,13 +129,14 @@ impl Document {
         Ok(true)
     }
 
-    /// The table at a path, made if it is not there.
+    /// Returns the table at a path, and makes it if it does not exist.
     fn table(&mut self, path: &[String]) -> Result<&mut dyn TableLike, String> {
         let mut at: &mut dyn TableLike = self.0.as_table_mut();
         for (depth, name) in path.iter().enumerate() {
             if at.get(name).is_none_or(Item::is_none) {
                 at.insert(name, empty(depth));
             }
+            // `volume.NAME.max` and `tenant.NAME.max`: a rate stands for a table with a bandwidth.
             if name == "max" && depth == 2 {
                 spell_out(at, name);
             }
@@ -140,7 +148,7 @@ impl Document {
         Ok(at)
     }
 
-    /// Spaces what stands in a line anew, so that what was added does not show.
+    /// Normalises the spaces in an inline table, so that an added key looks like the others.
     fn align(&mut self, path: &[String]) {
         let item = path.iter().try_fold(self.0.as_item_mut(), |item, name| {
             item.as_table_like_mut()?.get_mut(name)
@@ -150,8 +158,9 @@ impl Document {
         }
     }
 
-    /// Takes away a table inside of a volume's, tenant's or drive's that has become empty.
+    /// Removes a table that has become empty, if it is inside a volume, tenant or drive.
     fn tidy(&mut self, path: &[String]) {
+        // A volume, tenant or drive stays even if it is empty.
         if path.len() < 3
             || !self
                 .get(path)
@@ -173,7 +182,8 @@ impl std::fmt::Display for Document {
     }
 }
 
-/// A table at a depth: `[volume]` is not written, `[volume.alpha]` is, and what is inside is written in a line.
+/// Returns an empty table for a depth. `[volume]` is implicit, `[volume.alpha]` is a section, and
+/// deeper tables are inline.
 fn empty(depth: usize) -> Item {
     match depth {
         0 => {
@@ -186,7 +196,7 @@ fn empty(depth: usize) -> Item {
     }
 }
 
-/// Writes a max that is a rate alone, `max = "50MB/s"`, as the table that it stands for.
+/// Expands a max that is a rate, `max = "50MB/s"`, to the table that it stands for.
 fn spell_out(table: &mut dyn TableLike, name: &str) {
     let rate = table.get(name).and_then(Item::as_str);
     if let Some(rate) = rate.map(str::to_owned) {
@@ -195,7 +205,7 @@ fn spell_out(table: &mut dyn TableLike, name: &str) {
     }
 }
 
-/// Sets a key: a value that was there before keeps what is written around it.
+/// Sets a key. The comments and spaces around an existing value are preserved.
 fn put(table: &mut dyn TableLike, name: &str, mut new: Item) {
     let before = table.get(name).and_then(Item::as_value);
     if let (Some(before), Some(new)) = (before, new.as_value_mut()) {
@@ -204,13 +214,14 @@ fn put(table: &mut dyn TableLike, name: &str, mut new: Item) {
     table.insert(name, new);
 }
 
-/// A value as it is written at a depth.
+/// Returns a value in the form in which it is written at a depth.
 fn item(json: &Json, depth: usize) -> Result<Item, String> {
     match json {
         Json::Object(words) if depth <= 2 => {
             let mut table = Table::new();
             table.set_implicit(depth == 1);
             for (name, json) in words {
+                // TOML has no null. In an added table, the key is left out.
                 if !json.is_null() {
                     table.insert(name, item(json, depth + 1)?);
                 }
@@ -221,6 +232,7 @@ fn item(json: &Json, depth: usize) -> Result<Item, String> {
     }
 }
 
+/// Returns a value in its inline form.
 fn written(json: &Json, depth: usize) -> Result<Value, String> {
     if depth > DEPTH_MAX {
         return Err(format!("tables can be nested at most {DEPTH_MAX} deep"));
@@ -248,7 +260,7 @@ fn written(json: &Json, depth: usize) -> Result<Value, String> {
     })
 }
 
-/// What is written, as JSON.
+/// Returns an item of the document as JSON.
 fn json(item: &Item) -> Option<Json> {
     match item {
         Item::None => None,
@@ -273,7 +285,7 @@ fn of_value(value: &Value) -> Json {
         Value::Integer(number) => (*number.value()).into(),
         Value::Float(number) => (*number.value()).into(),
         Value::Boolean(flag) => (*flag.value()).into(),
-        // The configuration has none.
+        // No key of the configuration has a date as its value.
         Value::Datetime(time) => time.value().to_string().into(),
         Value::Array(array) => array.iter().map(of_value).collect(),
         Value::InlineTable(table) => Json::Object(words(table)),
@@ -306,6 +318,7 @@ max = { bandwidth = \"50MB/s\" } # always
         let mut document = Document::parse(TEXT).unwrap();
         let replaced: Vec<Replaced> = edits.iter().map(|e| document.edit(e).unwrap()).collect();
         let text = document.to_string();
+        // Every test of edits also undoes them.
         for replaced in replaced.iter().rev() {
             assert_eq!(document.put_back(replaced), Ok(true));
         }
@@ -344,6 +357,7 @@ max = { bandwidth = \"50MB/s\" } # always
         let rate = edit("volume.alpha.max", json!("9MB/s"));
         let text = edited(std::slice::from_ref(&rate));
         assert!(text.contains("max = \"9MB/s\" # always"), "{text}");
+        // The rate becomes the bandwidth of a table, which the new key joins.
         let text = edited(&[rate, edit("volume.alpha.max.iops", json!(7))]);
         let table = "max = { bandwidth = \"9MB/s\", iops = 7 } # always";
         assert!(text.contains(table), "{text}");

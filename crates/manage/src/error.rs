@@ -1,4 +1,4 @@
-//! Why something is refused, with its status of HTTP.
+//! The refusal of a request, with its HTTP status.
 
 use crate::api::{Refusal, Said};
 use axum::Json;
@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use weir_config::Problem;
 use weir_serve::ReloadError;
 
-/// A refusal: everything is as it was.
+/// A refused request, which has changed nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refused {
     pub(crate) status: StatusCode,
@@ -15,7 +15,7 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// In one sentence.
+    /// A refusal with one sentence.
     pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Self {
         Self {
             status,
@@ -26,7 +26,7 @@ impl Refused {
         }
     }
 
-    /// By everything that is wrong with a configuration.
+    /// A refusal with all problems of a configuration.
     pub(crate) fn problems(problems: &[Problem]) -> Self {
         let said = |problem: &Problem| Said {
             key: problem.key.clone(),
@@ -37,6 +37,7 @@ impl Refused {
             column: problem.column,
         };
         let error = match problems {
+            // A problem of the file as a whole has no key.
             [one] if one.key.is_empty() => one.message.clone(),
             [one] => format!("{}: {}", one.key, one.message),
             several => format!("{} problems were found", several.len()),

@@ -1,4 +1,7 @@
-//! The configuration's file: read, compared, and replaced as a whole.
+//! The configuration file: reads it, compares it, and replaces it atomically.
+//!
+//! [`ConfigFile::prepare`] writes the new text to a temporary file before a change is applied, and
+//! [`ConfigFile::replace`] renames it afterwards.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
@@ -10,17 +13,18 @@ use rustix::fs::{Mode, OFlags};
 use weir_config::Problem;
 use weir_config::trusted::{self, Dir};
 
-/// The file, and what it said when it was read or written last.
+/// The configuration file, with the text that it had when it was last read or written.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
     path: PathBuf,
     pub(crate) text: String,
 }
 
-/// A text that lies beside the file, ready to take its place. It goes when this is dropped.
+/// A temporary file with the new text, ready to replace the configuration file. It is removed when
+/// this is dropped.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// Where a link leads, if the file is one.
+    /// The directory of the file. If the path is a symbolic link, that of its target.
     directory: Dir,
     name: OsString,
     temporary: OsString,
@@ -36,13 +40,16 @@ impl ConfigFile {
         &self.path
     }
 
-    /// Whether somebody else has changed it since.
+    /// Returns true if the file no longer has the text that was last read or written.
     pub(crate) fn is_changed(&self) -> Result<bool, Vec<Problem>> {
         Ok(weir_config::file_text(&self.path)?.1 != self.text)
     }
 
-    /// Writes a text beside the file, with its mode and owner, and makes it durable. Whatever is put in the place of the file or of its
-    /// directory in the meantime, only a file with the text that was read last is replaced.
+    /// Writes a text durably to a temporary file next to the configuration file, with its mode and
+    /// owner.
+    ///
+    /// If the file or its directory is replaced in the meantime, the result is an error, unless the
+    /// new file has the text that was last read.
     pub(crate) fn prepare(&self, text: String) -> io::Result<Prepared> {
         let target = fs::canonicalize(&self.path)?;
         let (parent, name) = trusted::split(&target)?;
@@ -51,8 +58,9 @@ impl ConfigFile {
         let mut temporary = OsString::from(".");
         temporary.push(name);
         temporary.push(".weir-new");
-        // What a server that was killed in between left.
+        // A server that was killed in the meantime can have left the file.
         directory.remove(&temporary)?;
+        // The file is private until it has the mode and owner of the original.
         let mut file = directory.create_new(&temporary, 0o600)?;
         let prepared = Prepared {
             name: name.to_owned(),
@@ -64,28 +72,32 @@ impl ConfigFile {
         let own = file.metadata()?;
         if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
             match fchown(&file, Some(like.uid()), Some(like.gid())) {
-                // A server that may write in the directory and give no files away becomes the owner, as of what an editor writes.
+                // If the server may write to the directory but not change the owner of files, it
+                // becomes the owner, as with a file saved by an editor.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                 given => given?,
             }
         }
         file.write_all(prepared.text.as_bytes())?;
+        // The content must be durable before the rename makes it visible.
         file.sync_all()?;
         Ok(prepared)
     }
 
-    /// The file with this name, if it still has the text that was read last.
+    /// Opens the file with this name, provided that it still has the text that was last read.
     fn unchanged(&self, directory: &Dir, name: &OsStr) -> io::Result<File> {
         let changed =
             || io::Error::other("it has been changed since the server read it; reload it first");
-        // Before it is opened, because opening a device can have effects.
+        // This is checked before opening, because opening a device can have effects.
         if !directory.metadata(name)?.is_file() {
             return Err(changed());
         }
+        // O_NOFOLLOW and O_NONBLOCK: the name can be replaced by a link or a pipe after the check.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let flags = flags | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(directory, name, flags, Mode::empty())?);
         let mut text = Vec::new();
+        // One byte more than expected is enough to notice any difference.
         let most = self.text.len() as u64 + 1;
         (&file).take(most).read_to_end(&mut text)?;
         if text != self.text.as_bytes() {
@@ -94,18 +106,19 @@ impl ConfigFile {
         Ok(file)
     }
 
-    /// Puts what was prepared in the file's place.
+    /// Renames the prepared file to the configuration file.
     pub(crate) fn replace(&mut self, mut prepared: Prepared) -> io::Result<()> {
         let directory = &prepared.directory;
         rustix::fs::renameat(directory, &prepared.temporary, directory, &prepared.name)?;
         self.text = std::mem::take(&mut prepared.text);
+        // The rename must be durable as well.
         prepared.directory.sync()
     }
 }
 
 impl Drop for Prepared {
     fn drop(&mut self) {
-        // After it took the file's place it is not there.
+        // After `replace`, the temporary file does not exist any more.
         let _ = self.directory.remove(&self.temporary);
     }
 }
@@ -134,7 +147,7 @@ mod tests {
         let replace = |place: &dyn Fn(&Path)| {
             fs::remove_file(at("c.toml")).unwrap();
             place(&at("c.toml"));
-            // After it was found unchanged, the owner of the directory was quick.
+            // The owner of the directory replaces the file after it was found unchanged.
             let refused = file.prepare("last".to_owned()).unwrap_err();
             (refused.to_string(), file.is_changed())
         };

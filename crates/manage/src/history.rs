@@ -1,7 +1,7 @@
 //! The last hour: a curve for each drive, tenant and volume, and the short seconds.
 //!
-//! Curves have a point for each ten seconds, 16 bytes each, so that an object takes 6 kB at most. They are in memory only, and begin
-//! again with the server.
+//! A curve has a point of 16 bytes for every ten seconds, so that an object takes at most 6 kB.
+//! Curves are kept in memory only, and begin again with the server.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,21 +9,23 @@ use crate::api::{Curve, CurvePoint, ShortSecond, ShortSeconds};
 
 use crate::sample::Sample;
 
-/// Seconds in a point.
+/// The number of seconds that a point covers.
 const STEP: u32 = 10;
-/// How far back everything goes, milliseconds.
+/// The length of the history in milliseconds.
 const SPAN_MS: u64 = 3_600_000;
-/// Points of a curve at most.
+/// The maximum number of points of a curve.
 const POINTS: usize = SPAN_MS as usize / (1_000 * STEP as usize);
-/// Short seconds at most: a server on which every promise is short must not fill the memory with them.
+/// The maximum number of short seconds. It bounds the memory of a server on which every promise is
+/// short.
 const SHORT: usize = 1_000;
 
-/// What happened in the last hour.
+/// The curves and the short seconds of the last hour.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Seconds in the point that is not complete.
+    /// The number of seconds in the unfinished point.
     seconds: u32,
-    /// The ends of all points, milliseconds since 1970. A curve that is younger has the last of them.
+    /// The ends of all points in milliseconds since 1970. A curve with fewer points has the last of
+    /// these.
     ends: VecDeque<u64>,
     drives: Curves,
     tenants: Curves,
@@ -33,17 +35,18 @@ pub(crate) struct History {
 
 type Curves = BTreeMap<String, Kept>;
 
-/// A curve as it is kept.
+/// A curve, and its unfinished point.
 #[derive(Debug, Default)]
 struct Kept {
-    /// The sum of the point that is not complete; nothing if the object was not seen since the point before.
+    /// The sum of the unfinished point. `None` if the object has not occurred since the last point.
     sum: Option<Point>,
     points: VecDeque<Point>,
 }
 
-/// Rates, of one point or of the seconds of one together.
+/// Rates: those of a point, or the sum of those of its seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
+    // f32 keeps a point at 16 bytes.
     bytes: f32,
     requests: f32,
     busy: f32,
@@ -51,7 +54,7 @@ struct Point {
 }
 
 impl History {
-    /// Adds a second.
+    /// Adds the figures of a second.
     pub(crate) fn add(&mut self, sample: &Sample) {
         let second = &sample.second;
         for of in &second.drives {
@@ -80,7 +83,7 @@ impl History {
         }
     }
 
-    /// Ends a point. What was not seen in it is gone.
+    /// Completes a point. Objects that did not occur in it have been removed, and are forgotten.
     fn complete(&mut self, at_ms: u64) {
         self.seconds = 0;
         push(&mut self.ends, at_ms);
@@ -95,7 +98,8 @@ impl History {
         }
     }
 
-    /// The curve of an object of a kind (`drive`, `tenant` or `volume`); nothing if it was not seen.
+    /// Returns the curve of an object of a kind (`drive`, `tenant` or `volume`), or `None` if the
+    /// object is unknown.
     pub(crate) fn curve(&self, kind: &str, name: &str) -> Option<Curve> {
         let curves = match kind {
             "drive" => &self.drives,
@@ -103,6 +107,7 @@ impl History {
             _ => &self.volumes,
         };
         let points = &curves.get(name)?.points;
+        // A curve of a later object has fewer points.
         let ends = self.ends.iter().skip(self.ends.len() - points.len());
         let points = ends.zip(points).map(|(at_ms, point)| CurvePoint {
             at_ms: *at_ms,
@@ -117,7 +122,7 @@ impl History {
         })
     }
 
-    /// The short seconds, newest first.
+    /// Returns the short seconds, newest first.
     pub(crate) fn short(&self) -> ShortSeconds {
         ShortSeconds {
             short: self.short.iter().rev().cloned().collect(),
@@ -125,7 +130,7 @@ impl History {
     }
 }
 
-/// The curve of an object that was not seen for long enough.
+/// Returns the empty curve of an object that is too new to have a point.
 pub(crate) fn empty(kind: &str, name: &str) -> Curve {
     Curve {
         of: format!("{kind}.{name}"),
@@ -134,7 +139,7 @@ pub(crate) fn empty(kind: &str, name: &str) -> Curve {
     }
 }
 
-/// Adds a second to the point that is not complete.
+/// Adds a second to the unfinished point of an object.
 fn note(curves: &mut Curves, name: &str, second: Point) {
     if let Some(kept) = curves.get_mut(name) {
         let sum = kept.sum.get_or_insert_default();
@@ -151,7 +156,7 @@ fn note(curves: &mut Curves, name: &str, second: Point) {
     curves.insert(name.to_owned(), kept);
 }
 
-/// Adds to what has room for [`POINTS`].
+/// Appends to a queue of at most [`POINTS`] elements.
 fn push<T>(all: &mut VecDeque<T>, one: T) {
     if all.len() == POINTS {
         all.pop_front();
@@ -169,7 +174,7 @@ impl Point {
         }
     }
 
-    /// The mean of the seconds that this is the sum of.
+    /// Divides a sum by the number of its seconds.
     fn mean(self) -> Self {
         let seconds = STEP as f32;
         Self {
@@ -186,7 +191,7 @@ mod tests {
     use super::*;
     use crate::api::{DriveFigures, VolumeFigures};
 
-    /// The second `at` of a drive and a volume, which was short of its promise in every fifth.
+    /// Returns second `at` of a drive and a volume. The volume is short in every fifth second.
     fn sample(at: u64, bytes: u64) -> Sample {
         let mut sample = Sample {
             at_ms: at * 1_000,
@@ -225,11 +230,13 @@ mod tests {
             .iter()
             .map(|p| (p.at_ms, p.bytes_per_second, p.short_seconds));
         let points: Vec<(u64, u64, u64)> = points.collect();
+        // The means of 1,000 to 10,000 and of 11,000 to 20,000. Seconds 5, 10, 15 and 20 are short.
         assert_eq!(points, [(10_000, 5_500, 2), (20_000, 15_500, 2)]);
         let drive = history.curve("drive", "fast").unwrap();
         assert_eq!(drive.points[1].busy, Some(0.5));
         assert_eq!(history.curve("volume", "fast"), None);
         let short = history.short().short;
+        // Seconds 5 to 25 in steps of 5.
         assert_eq!((short.len(), short[0].at_ms), (5, 25_000));
     }
 
@@ -239,10 +246,11 @@ mod tests {
         (1..=9_000).for_each(|at| history.add(&sample(at, 1)));
         let curve = history.curve("volume", "alpha").unwrap();
         assert_eq!(curve.points.len(), 360);
+        // 360 points of 10 s each, of which the last one ends at 9,000 s.
         assert_eq!(curve.points[0].at_ms, (9_000 - 3_590) * 1_000);
         let short = history.short().short;
         assert_eq!(short.last().unwrap().at_ms, (9_000 - 3_600) * 1_000);
-        // Where every second of many volumes is short, the last of them are kept.
+        // If every second of many volumes is short, the newest are kept.
         let mut crowd = sample(9_005, 1);
         crowd.short = vec![crowd.short[0].clone(); 5_000];
         history.add(&crowd);

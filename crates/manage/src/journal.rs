@@ -1,4 +1,5 @@
-//! The changes that were made, and what they replaced: bounded.
+//! The journal of changes, with the values that they replaced. It is bounded in number and in
+//! bytes.
 
 use std::collections::VecDeque;
 
@@ -6,24 +7,25 @@ use crate::api::Change;
 
 use crate::document::Replaced;
 
-/// Changes that are remembered.
+/// The maximum number of changes.
 const CHANGES: usize = 256;
-/// Bytes that they may take together, about.
+/// The approximate maximum size of all changes in bytes.
 const BYTES: usize = 8 << 20;
 
-/// What takes a change back.
+/// The data with which a change can be undone.
 #[derive(Clone, Debug)]
 pub(crate) enum Back {
-    /// What its edits replaced, in their order.
+    /// The values that the edits replaced, in the order of the edits.
     Edits(Vec<Replaced>),
-    /// The whole text of before, as long as the text is this one still.
+    /// The whole text before the change, and the text after it. The change can be undone as long as
+    /// the text is still the latter.
     Text { before: String, after: String },
 }
 
 impl Back {
     fn bytes(&self) -> usize {
         match self {
-            // An edit is a key and two values, seldom long ones.
+            // An edit has a key and two values, which are seldom long.
             Self::Edits(edits) => edits.len() * 1024,
             Self::Text { before, after } => before.len() + after.len(),
         }
@@ -33,12 +35,12 @@ impl Back {
 #[derive(Debug)]
 struct Entry {
     change: Change,
-    /// Nothing if it was undone, or if it takes too much room.
+    /// `None` if the change was undone, or if the data take too much memory.
     back: Option<Back>,
     bytes: usize,
 }
 
-/// The last changes.
+/// The last changes, with the data for undoing them.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     entries: VecDeque<Entry>,
@@ -46,14 +48,17 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Remembers a change, and forgets the oldest ones if there are too many.
+    /// Adds a change. Removes the oldest changes if the bounds are exceeded.
     pub(crate) fn add(&mut self, mut change: Change, back: Back) {
         if let Some(undone) = change.undoes
             && let Some(entry) = self.entry_mut(undone)
         {
+            // A change can be undone once.
             entry.back = None;
         }
+        // A string has some bytes of overhead in addition to its text.
         let lines: usize = change.lines.iter().map(|line| line.len() + 32).sum();
+        // A quarter, so that a single large change cannot displace most others.
         if lines > BYTES / 4 {
             let all = change.lines.len();
             change.lines.truncate(1000);
@@ -63,6 +68,7 @@ impl Journal {
         }
         let bytes = back.bytes();
         let back = (bytes <= BYTES / 4).then_some(back);
+        // 256 bytes is an estimate for the entry itself.
         let bytes = 256 + lines.min(BYTES / 4) + if back.is_some() { bytes } else { 0 };
         self.entries.push_back(Entry {
             change,
@@ -78,15 +84,17 @@ impl Journal {
         }
     }
 
-    /// The changes, the last one first.
+    /// Returns the changes, newest first.
     pub(crate) fn changes(&self) -> impl Iterator<Item = &Change> {
         self.entries.iter().rev().map(|entry| &entry.change)
     }
 
-    /// A change that can be undone, and what takes it back: the one of that number, or the last one.
+    /// Returns a change that can be undone, with the data for it: the one with a number, or the
+    /// last one. An undo itself is only found by its number.
     pub(crate) fn back(&self, number: Option<u64>) -> Result<(&Change, &Back), String> {
         let Some(number) = number else {
             let mut last = self.entries.iter().rev();
+            // Undos are skipped, so that repeated undos go back step by step.
             let last = last.find(|e| e.back.is_some() && e.change.undoes.is_none());
             let last = last.and_then(|e| Some((&e.change, e.back.as_ref()?)));
             return last.ok_or_else(|| "no change can be undone".to_owned());

@@ -1,9 +1,11 @@
-//! The management server: HTTP with JSON beside the running server.
+//! The management server: HTTP with JSON next to the running server.
 //!
-//! [`Management::start`] takes a [`Server`] and answers at its [`Doors`], on one thread of its own and a few that may wait. It
-//! reaches the shards by messages alone, and asks them how things stand once a second, however many clients ask it. Changes are made one
-//! after the other, each wholly or not at all, by the same way as a reload. `docs/management.md` says what can be asked; types are in
-//! `weir-manage`.
+//! [`Management::start`] takes over a [`Server`] and serves its [`Doors`]. It uses one thread, and
+//! a few more for calls that block. It communicates with the shards by messages only, and requests
+//! their state once a second, regardless of the number of clients.
+//!
+//! Changes are made one after the other, completely or not at all, in the same way as a reload.
+//! `docs/management.md` describes the interface, and [`api`] has its types.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -45,58 +47,60 @@ use gateways::Gateways;
 use view::View;
 use watcher::Watcher;
 
-/// Threads that may wait: for shards, and for changes.
+/// The maximum number of threads for calls that block: requests to shards, and changes.
 const WAITING: usize = 8;
 
-/// Where the server's configuration comes from.
+/// The source of the server's configuration.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its text.
+    /// The text of the configuration.
     pub text: String,
-    /// Its file, to which changes are written.
+    /// The file of the configuration, to which changes are written. `None` if there is no file.
     pub file: Option<PathBuf>,
 }
 
-/// How long a change that is under way may still take when the server ends. With what the server then takes to finish requests, less
-/// than the 30 s after which the unit of systemd kills it.
+/// The times that a change in progress is given when the server ends. Together with the time that
+/// the server then takes to finish requests, they are shorter than the 30 s after which systemd
+/// kills the unit.
 const PATIENCE: Patience = Patience {
     file: Duration::from_secs(5),
     storage: Duration::from_secs(15),
 };
 
-/// Why the management server does not start.
+/// The reason why the management server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// What `[manage]` says cannot be had.
+    /// A value in `[manage]` cannot be used.
     #[error("{0}")]
     Config(String),
-    /// The system does not let it wait for clients, or run.
+    /// The system has no more threads or descriptors.
     #[error("cannot start the management server: {}", weir_config::os_error::message(.0))]
     System(#[from] std::io::Error),
 }
 
-/// A running management server. Dropping it ends it, and the server that it has.
+/// A running management server. Dropping it ends it together with the server that it has taken
+/// over.
 #[derive(Debug)]
 pub struct Management {
     manager: Arc<Manager>,
-    /// Where it keeps minimums together with other servers.
+    /// The thread that shares minimums with other servers, if the configuration has gateways.
     gateways: Option<Gateways>,
     addresses: Addresses,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where it answers over TCP.
+/// The TCP addresses of the management server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Addresses {
-    /// Browsers.
+    /// The address for browsers.
     pub http: Option<SocketAddr>,
-    /// Metrics.
+    /// The address for metrics.
     pub metrics: Option<SocketAddr>,
 }
 
-/// All that answers need.
+/// The state that all requests share.
 #[derive(Debug)]
 pub(crate) struct Manager {
     pub(crate) control: Control,
@@ -106,7 +110,7 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// How things stand.
+    /// Returns the configuration in force and the last sample.
     pub(crate) fn view(&self) -> View {
         View {
             published: self.control.published(),
@@ -114,7 +118,7 @@ impl Manager {
         }
     }
 
-    /// Tells those that listen of a change that was made.
+    /// Sends an event about a change, if one was made.
     pub(crate) fn told(&self, outcome: &Outcome) {
         if outcome.change.number > 0 {
             self.watcher.tell(&Event::Change(outcome.change.clone()));
@@ -123,10 +127,11 @@ impl Manager {
 }
 
 impl Management {
-    /// Answers for a server. One without any door is kept all the same, so that it can be [reloaded](Self::reload).
+    /// Takes over a server and serves its listeners. A server without listeners is kept as well, so
+    /// that it can be [reloaded](Self::reload).
     ///
     /// # Errors
-    /// See [`StartError`]; the server has ended then.
+    /// Returns the errors described at [`StartError`]. The server has ended in that case.
     pub fn start(mut server: Server, source: Source) -> Result<Self, StartError> {
         let doors = server.doors().unwrap_or_default();
         let addresses = Addresses {
@@ -135,6 +140,7 @@ impl Management {
         };
         let ports = addresses.http.iter().map(SocketAddr::port).collect();
         let manage = &server.config().manage;
+        // A wrong configuration must refuse the start, so that it is checked first.
         dashboard::check(manage).map_err(StartError::Config)?;
         let access = Access::new(manage, ports).map_err(StartError::Config)?;
         let watcher = Arc::new(Watcher::new(server.watch()));
@@ -160,6 +166,7 @@ impl Management {
         Ok(management)
     }
 
+    /// Starts the thread that serves the listeners.
     fn answer(&mut self, doors: Doors) -> Result<(), StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -171,39 +178,40 @@ impl Management {
         let thread = std::thread::Builder::new().name("weir-manage".to_owned());
         let thread = thread.spawn(move || {
             serve(&runtime, doors, &manager, stopped);
-            // A change that does not end has one of the threads that wait.
+            // A change that hangs blocks one of the runtime's threads, which would delay the end.
             runtime.shutdown_background();
         })?;
         (self.stop, self.thread) = (Some(stop), Some(thread));
         Ok(())
     }
 
-    /// Where it answers over TCP.
+    /// Returns the TCP addresses of the management server.
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// Whether every thread that the server and its management need runs. It never waits.
+    /// Returns true if all threads of the server and its management run. Never blocks.
     pub fn is_running(&self) -> bool {
         let answers = self.thread.as_ref().is_none_or(|t| !t.is_finished());
         let keeps = self.gateways.as_ref().is_none_or(Gateways::is_running);
         answers && keeps && self.manager.watcher.is_running()
     }
 
-    /// The number of volumes.
+    /// Returns the number of volumes.
     pub fn volumes(&self) -> usize {
         self.manager.control.published().config.volumes.len()
     }
 
-    /// The file of its configuration.
+    /// Returns the path of the configuration file.
     pub fn file(&self) -> Option<PathBuf> {
         self.manager.control.published().file.clone()
     }
 
-    /// Reads the configuration's file again, and puts in force what it says: what changed, in the words of the file, a line each.
+    /// Reads the configuration file again and applies it. Returns the changes in the words of the
+    /// file, a line each.
     ///
     /// # Errors
-    /// Everything that is wrong; nothing has changed then.
+    /// Returns all problems of the file. Nothing has changed in that case.
     pub fn reload(&self) -> Result<Vec<String>, Refusal> {
         let how = How {
             by: "SIGHUP".to_owned(),
@@ -215,18 +223,21 @@ impl Management {
         Ok(outcome.change.lines)
     }
 
-    /// Ends it, and gives the server back; `None` if a change that is under way holds the server for longer than 15 seconds,
-    /// because the storage of a volume does not answer. The server's threads go with the process then.
+    /// Ends the management server and gives the server back. Returns `None` if a change in progress
+    /// holds the server for longer than 15 s, because the storage of a volume hangs. The server's
+    /// threads then end with the process.
     pub fn end(mut self) -> Option<Server> {
         self.stop();
         self.manager.control.take(PATIENCE)
     }
 
     fn stop(&mut self) {
-        // While it can still be told that nothing is promised.
+        // First, while the shards can still be told that nothing is promised.
         drop(self.gateways.take());
+        // Dropping the sender ends the thread.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
+            // A panic of the thread has already been logged.
             let _ = thread.join();
         }
     }
@@ -238,11 +249,12 @@ impl Drop for Management {
     }
 }
 
-/// Answers at every door until it is told to stop, or until a task panics: then the thread ends.
+/// Serves all listeners until it is told to stop. If a task panics, the thread ends as well.
 fn serve(runtime: &Runtime, doors: Doors, manager: &Arc<Manager>, stopped: oneshot::Receiver<()>) {
     let opened = runtime.block_on(async {
         let router = route::router(manager);
         let mut tasks = JoinSet::new();
+        // The samples themselves are taken on the threads for calls that block.
         tasks.spawn(watcher::run(Arc::clone(&manager.watcher)));
         let Doors {
             socket,
@@ -261,7 +273,7 @@ fn serve(runtime: &Runtime, doors: Doors, manager: &Arc<Manager>, stopped: onesh
             }
         }
         tokio::select! {
-            // The other end is dropped at the end.
+            // The sender is dropped to stop the server.
             _ = stopped => Ok(()),
             _ = tasks.join_next() => Err(std::io::Error::other("a task failed")),
         }
@@ -285,7 +297,7 @@ async fn at_socket(socket: UnixListener, router: axum::Router) {
 async fn at_address(listener: TcpListener, peer: Peer, router: axum::Router) {
     let accept = || async {
         let (stream, address) = listener.accept().await?;
-        // An answer leaves as it is made; without this it only waits longer.
+        // A response is written at once. Nagle's algorithm would only delay it.
         let _ = stream.set_nodelay(true);
         let claim = places::claim(Client::host(Some(address)), false);
         Ok((stream, peer.clone(), claim))
@@ -293,7 +305,7 @@ async fn at_address(listener: TcpListener, peer: Peer, router: axum::Router) {
     listener::run(accept, router).await;
 }
 
-/// Milliseconds since 1970.
+/// Returns the time in milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)

@@ -1,4 +1,4 @@
-//! Lets clients in: a bounded number of them, each with bounded time and memory.
+//! Accepts connections. Their number is bounded, and so are the time and memory of each.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,13 +18,14 @@ use weir_serve::places::Claim;
 use crate::access::Peer;
 use crate::places::{Connection, Connections};
 
-/// The head of a request: time for it, and bytes.
+/// The limits of a request's head: the time for its arrival, and its length in bytes.
 const HEAD: Duration = Duration::from_secs(5);
 const HEAD_BYTES: usize = 16 << 10;
-/// How long a connection that listens to no events may take for all of its requests.
+/// The maximum lifetime of a connection that does not stream events. It covers all requests of the
+/// connection.
 const LIFE: Duration = Duration::from_mins(1);
 
-/// Serves every client that `accept` lets in.
+/// Serves every client that `accept` returns.
 pub(crate) async fn run<S, A, F>(accept: A, router: Router)
 where
     A: Fn() -> F,
@@ -34,7 +35,7 @@ where
     let connections = Arc::new(Connections::new());
     loop {
         let Ok((socket, peer, claim)) = accept().await else {
-            // Out of descriptors, say: not in a loop.
+            // Probably no descriptors are left. A pause prevents a busy loop.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -49,15 +50,17 @@ where
     }
 }
 
-/// Serves one client, until it goes or its time is over.
+/// Serves one client until it disconnects or its time is over.
 async fn serve<S>(socket: S, peer: Peer, connection: Connection, router: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let known = connection.clone();
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        // The connection counts as working until its response is ready.
         let working = known.work();
         let mut request: Request = request.map(Body::new);
+        // Handlers find the client and its connection in the extensions.
         request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(known.clone());
         let answered = router.clone().oneshot(request);
@@ -81,7 +84,7 @@ where
         }
     };
     tokio::select! {
-        // A client that speaks something else is not worth a word.
+        // Errors of a client that does not speak HTTP are not worth logging.
         _ = http => {}
         () = over => {}
     }

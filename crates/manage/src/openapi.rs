@@ -1,7 +1,8 @@
-//! The `OpenAPI` document. It is made from the types that the server answers with and from what stands above each route, by a test, which
-//! `WEIR_BLESS=1` lets write it: what it takes to make it is no part of the program.
+//! The `OpenAPI` document. A test generates it from the types of the interface and the annotations
+//! of the routes, and writes it if `WEIR_BLESS=1` is set. The generator is therefore not part of
+//! the program.
 
-/// The document, as JSON.
+/// The document in JSON format.
 pub(crate) const DOCUMENT: &str = include_str!("openapi.json");
 
 #[cfg(all(test, feature = "openapi"))]

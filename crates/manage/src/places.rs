@@ -1,6 +1,6 @@
-//! The places for connections of one listener: some for short requests, some for clients that
-//! listen to events. Both are divided by the rule of [`weir_serve::places`], so that no client
-//! keeps another out of either.
+//! The places for the connections of one listener. Some are for short requests, and some for
+//! clients that stream events. Both are divided by the rule of [`weir_serve::places`], so that no
+//! client can occupy all places of either kind.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,18 +10,19 @@ use tokio::task::AbortHandle;
 use weir_core::Instant;
 use weir_serve::places::{Claim, Evicted, Peer, Places, Reservations, Ticket};
 
-/// Connections of one listener at a time, those that listen to events not included.
+/// The maximum number of connections of a listener, not counting those that stream events.
 const CONNECTIONS: usize = 128;
-/// Connections of one listener that listen to events at a time.
+/// The maximum number of connections of a listener that stream events.
 pub(crate) const STREAMS: usize = 64;
-/// What the server's own user and root claim, as others claim a volume.
+/// The claim of the server's own user and of root, in the role that a volume has for other
+/// listeners.
 const OWN: &str = "own";
 
 /// The connections of a listener.
 #[derive(Debug)]
 pub(crate) struct Connections {
     began: SystemInstant,
-    /// Those of root and of the server's own user have places of their own.
+    /// Places reserved for root and for the server's own user.
     reservations: Reservations,
     taken: Mutex<Taken>,
 }
@@ -34,7 +35,7 @@ struct Taken {
     next: u64,
 }
 
-/// A connection as its requests know it.
+/// The handle of a connection that its requests share.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection(Arc<Inner>);
 
@@ -52,14 +53,15 @@ enum Held {
     Stream(Ticket),
 }
 
-/// The server works on a request of a connection, until this is dropped.
+/// A guard: the server works on a request of a connection until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Working(Connection);
 
-/// The claim of a client: `own` if it is root's or of the server's own user.
+/// Returns the claim of a client, which is `own` for root and the server's own user.
 pub(crate) fn claim(peer: Peer, own: bool) -> Claim {
     Claim {
         peer,
+        // Only the places of the own user are reserved under a name.
         volume: if own { OWN } else { "" }.into(),
     }
 }
@@ -78,18 +80,21 @@ impl Connections {
         }
     }
 
-    /// A place for a client that has connected, if need be that of another, which is ended.
+    /// Takes a place for a new connection. If no place is free, another connection may be ended for
+    /// it.
     ///
     /// # Errors
-    /// How long to wait until one makes room.
+    /// Returns the time to wait until a connection can be ended.
     pub(crate) fn take(self: &Arc<Self>, claim: &Claim) -> Result<Connection, Duration> {
         let now = self.now();
         let mut taken = self.lock();
+        // Connections that have ended by themselves leave their tasks here.
         taken.tasks.retain(|_, task| !task.is_finished());
         let number = taken.next;
         let place = taken.short.replace(number, claim, now, &self.reservations);
         let (ticket, evicted) =
             place.map_err(|at| Duration::from_nanos(at.since(now).as_nanos()))?;
+        // The number identifies the task of a connection and is not reused.
         taken.next += 1;
         taken.end(evicted);
         Ok(Connection(Arc::new(Inner {
@@ -110,6 +115,7 @@ impl Connections {
 }
 
 impl Taken {
+    /// Ends the connection that lost its place.
     fn end(&mut self, evicted: Option<Evicted>) {
         if let Some(task) = evicted.and_then(|gone| self.tasks.remove(&gone.connection)) {
             task.abort();
@@ -118,25 +124,26 @@ impl Taken {
 }
 
 impl Connection {
-    /// The task that serves it, to be aborted when it makes room.
+    /// Sets the task of the connection, which is aborted if the place is needed.
     pub(crate) fn served_by(&self, task: AbortHandle) {
         self.0.all.lock().tasks.insert(self.0.number, task);
     }
 
-    /// The server begins to work on a request of it. While it does, other connections of the same
-    /// client make room first.
+    /// Marks the connection as working on a request. Meanwhile, other connections of the same
+    /// client are ended first.
     pub(crate) fn work(&self) -> Working {
         self.note_work(true);
         Working(self.clone())
     }
 
-    /// Makes it one that listens to events, for as long as it likes; false if there are as many as
-    /// there may be.
+    /// Makes the connection one that streams events, for an unlimited time. Returns false if no
+    /// place for it is free.
     pub(crate) fn stream(&self) -> bool {
         let Inner {
             all, number, claim, ..
         } = &*self.0;
         let mut place = self.place();
+        // A connection can request the events again.
         if matches!(*place, Held::Stream(_)) {
             return true;
         }
@@ -147,11 +154,12 @@ impl Connection {
             return false;
         };
         taken.end(evicted);
+        // The place for short requests becomes free when its ticket is dropped here.
         *place = Held::Stream(ticket);
         true
     }
 
-    /// It listens to events.
+    /// Returns true if the connection streams events.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(*self.place(), Held::Stream(_))
     }
@@ -195,7 +203,7 @@ mod tests {
         }
     }
 
-    /// As many as a client can have that listen to events.
+    /// Opens as many event streams as one client can have.
     fn listen(all: &Arc<Connections>, claim: &Claim) -> Vec<Connection> {
         let connections = std::iter::repeat_with(|| connect(all, claim));
         connections.take_while(Connection::stream).collect()
@@ -205,9 +213,10 @@ mod tests {
     fn events_are_divided_and_the_own_user_has_places_of_its_own() {
         let all = Arc::new(Connections::new());
         let (hog, other) = (listen(&all, &host(1)), listen(&all, &host(2)));
+        // The first client takes all 64 places, and the second is entitled to half of them.
         assert_eq!((hog.len(), other.len()), (64, 32));
         let own = listen(&all, &own());
-        // Its 16, and its part of the 48 that are left.
+        // The 16 reserved places, and a third of the 48 others.
         assert_eq!(own.len(), 32);
         assert!(own[0].stream() && own[0].is_stream(), "once is enough");
     }

@@ -1,4 +1,7 @@
-//! Which storage of volumes clients may name that have fewer rights than the server.
+//! The storage that clients with fewer rights than the server may name.
+//!
+//! Otherwise, such a client could make the server, which can be root, serve any file of the machine
+//! as a volume.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -8,17 +11,20 @@ use weir_config::{Problem, Server, Storage, Volume};
 
 use crate::error::Refused;
 
-/// What may be named: everything at or below the listed paths, and what root or the server's own user has named.
+/// The permitted storage: all paths at or below the listed ones, and all that root or the server's
+/// own user has named.
 #[derive(Debug)]
 pub(crate) struct Reach {
     listed: Vec<PathBuf>,
     named: BTreeSet<PathBuf>,
-    /// The server's own files, and the directory of its manual, which browsers may read. No volume may be at or below them.
+    /// The server's own files, and the directory of its manual, which browsers may read. A volume
+    /// must not be at or below them.
     own: Vec<PathBuf>,
 }
 
 impl Reach {
-    /// As the configuration says at the start: `manage.storage`, or the directories of its volumes' files.
+    /// Makes the rules of the initial configuration: `manage.storage`, or the directories of its
+    /// volumes' files.
     pub(crate) fn new(config: &Server, file: Option<&Path>) -> Self {
         let listed = config.manage.storage.clone();
         let manage = &config.manage;
@@ -28,6 +34,7 @@ impl Reach {
             listed: listed.unwrap_or_else(|| directories(config)),
             named: BTreeSet::new(),
             own: own
+                // Volumes have absolute paths, with which these are compared.
                 .filter_map(|path| std::path::absolute(path).ok())
                 .collect(),
         };
@@ -35,16 +42,17 @@ impl Reach {
         reach
     }
 
-    /// What a configuration names may be named from now on: root or the server's own user wrote it.
+    /// Adds the storage that a configuration names. It was written by root or by the server's own
+    /// user.
     pub(crate) fn include(&mut self, config: &Server) {
         let named = config.volumes.iter().filter_map(Volume::path);
         self.named.extend(named.map(Path::to_owned));
     }
 
-    /// Whether a configuration names only what may be named.
+    /// Checks that a configuration names only permitted storage.
     ///
     /// # Errors
-    /// 403, with a problem for each volume whose storage may not.
+    /// Returns 403, with a problem for each volume whose storage is not permitted.
     pub(crate) fn check(&self, config: &Server) -> Result<(), Refused> {
         let outside = config.volumes.iter().filter_map(|volume| {
             let path = volume.path().filter(|path| !self.permits(path))?;
@@ -61,9 +69,11 @@ impl Reach {
     }
 
     fn permits(&self, path: &Path) -> bool {
+        // Only the exact path is permitted, and not its neighbours.
         if self.named.contains(path) {
             return true;
         }
+        // `..` could lead out of a listed directory, since paths are compared by their names only.
         let climbs = path.components().any(|part| part == Component::ParentDir);
         let is_below = self.listed.iter().any(|listed| path.starts_with(listed));
         is_below && !climbs && !self.own.iter().any(|own| path.starts_with(own))
@@ -94,7 +104,8 @@ impl Reach {
     }
 }
 
-/// The directories of volumes' files; not the root, which would be everything.
+/// Returns the directories of the volumes' files, except the root directory, which would permit
+/// everything.
 fn directories(config: &Server) -> Vec<PathBuf> {
     let parents = config.volumes.iter().filter_map(|v| match &v.storage {
         Storage::File(file) => file.parent().filter(|p| p.parent().is_some()),

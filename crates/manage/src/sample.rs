@@ -1,4 +1,4 @@
-//! The last full second, from what is counted since the start.
+//! Computes the figures of the last second from the counts since the start.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use weir_measure::SECOND_NS;
 use weir_measure::promise::{Cause, Seconds};
 use weir_serve as serve;
 
-/// What was counted at one time.
+/// The counts at one time, with the figures of the second before it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
-    /// When, by the clock of this process, nanoseconds; and milliseconds since 1970.
+    /// The time in nanoseconds by the clock of this process, and in milliseconds since 1970.
     pub(crate) at_ns: u64,
     pub(crate) at_ms: u64,
     pub(crate) drives: Vec<serve::DriveFigures>,
-    /// What the time since the sample before came to.
+    /// The figures of the time since the previous sample.
     pub(crate) second: Second,
-    /// Promises that were found short in it.
+    /// The promises that were found short in this second.
     pub(crate) short: Vec<ShortSecond>,
 }
 
 impl Sample {
-    /// What was counted now, after what was counted `before`.
+    /// Makes the sample of the present counts. `before` is the previous sample.
     pub(crate) fn after(
         before: &Self,
         (at_ns, at_ms): (u64, u64),
@@ -35,8 +35,10 @@ impl Sample {
             ..Self::default()
         };
         sample.second.at_ms = at_ms;
+        // At least 1 ns, because the time is a divisor.
         let passed = at_ns.saturating_sub(before.at_ns).max(1);
         let was = Index::of(&before.drives);
+        // Samples are not exactly a second apart.
         let per_second = |count: u64| rate(count, passed);
         for drive in &drives {
             let mut all = [0; 2];
@@ -51,7 +53,9 @@ impl Sample {
                     .volumes
                     .push(VolumeFigures { share, ..figures });
             }
+            // The fractions need the drive's total, which is known only now.
             for figures in &mut sample.second.volumes[first..] {
+                // At least 1, because it is a divisor.
                 let of = per_second(all[1]).max(1);
                 figures.got = figures.bytes_per_second as f64 / of as f64;
             }
@@ -81,12 +85,13 @@ impl Sample {
         sample
     }
 
-    /// The events of it, in their order.
+    /// Returns the events of the sample, in their order.
     pub(crate) fn events(&self) -> impl Iterator<Item = Event> {
         let short = self.short.iter().cloned().map(Event::Short);
         short.chain([Event::Second(self.second.clone())])
     }
 
+    /// Returns the figures of a volume, without those that depend on the other volumes.
     fn volume(
         &mut self,
         volume: &serve::VolumeFigures,
@@ -116,7 +121,8 @@ impl Sample {
         }
     }
 
-    /// The cause of a second that was short since the sample before, which is noted.
+    /// Returns the cause of a second that was short since the previous sample, and records that
+    /// second.
     fn found_short(
         &mut self,
         of: String,
@@ -124,10 +130,13 @@ impl Sample {
         was: Option<&Seconds>,
         causes: &serve::Causes,
     ) -> Option<String> {
+        // A new volume has no earlier count to compare with.
         let was = was?;
         let more = now.short.iter().zip(was.short);
         let cause = Cause::ALL.into_iter().zip(more);
         let (cause, _) = cause.into_iter().find(|(_, (now, was))| *now > was)?;
+        // Counts can restart with a volume of the same name, so that the difference is limited to
+        // 0.
         let lacking = (now.lacking.bytes - was.lacking.bytes.min(now.lacking.bytes))
             .max(now.lacking.requests - was.lacking.requests.min(now.lacking.requests));
         let neighbour = causes.neighbour.clone();
@@ -135,6 +144,7 @@ impl Sample {
             at_ms: self.at_ms,
             of,
             cause: cause.name().to_owned(),
+            // The neighbour belongs to the last cause only.
             neighbour: neighbour.filter(|_| causes.last == Some(cause)),
             lacking,
         });
@@ -142,7 +152,7 @@ impl Sample {
     }
 }
 
-/// What was counted before, by name.
+/// The previous counts by name.
 struct Index<'a> {
     drives: BTreeMap<&'a str, &'a serve::DriveFigures>,
     volumes: BTreeMap<&'a str, &'a serve::VolumeFigures>,
@@ -164,17 +174,19 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Requests and bytes since the sample before; a volume that has come since has none before.
+/// Returns the requests and bytes since the previous sample. A volume that was added since has no
+/// previous counts.
 fn counted(now: &serve::VolumeFigures, was: Option<&serve::VolumeFigures>) -> [u64; 2] {
     let (requests, bytes) = now.counts.all();
     let (before, bytes_before) = was.map_or((0, 0), |was| was.counts.all());
     if requests < before || bytes < bytes_before {
-        // Another volume of the same name.
+        // It is another volume of the same name, whose counts began at 0.
         return [requests, bytes];
     }
     [requests - before, bytes - bytes_before]
 }
 
+/// Returns the mean latency since the previous sample.
 fn latency(now: &serve::VolumeFigures, was: Option<&serve::VolumeFigures>) -> Option<Latency> {
     let was = was.filter(|was| was.answered <= now.answered);
     now.mean_since(was).map(|mean| Latency {
@@ -184,6 +196,7 @@ fn latency(now: &serve::VolumeFigures, was: Option<&serve::VolumeFigures>) -> Op
     })
 }
 
+/// Returns the figures of a tenant, which are the sums of its volumes.
 fn of_tenant<'a>(
     tenant: &serve::TenantFigures,
     volumes: impl Iterator<Item = (&'a serve::VolumeFigures, &'a VolumeFigures)>,
@@ -206,7 +219,8 @@ fn rate(count: u64, passed_ns: u64) -> u64 {
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// The seconds of a promise by their names; reasons that never were are left out.
+/// Returns the seconds of a promise with the names of their causes. Causes that never occurred are
+/// left out.
 pub(crate) fn seconds(of: &Seconds) -> SecondCounts {
     SecondCounts {
         promised: of.promised,

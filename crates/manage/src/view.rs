@@ -1,4 +1,4 @@
-//! How things stand, from the configuration in force and the last sample.
+//! Assembles the objects of the interface from the configuration in force and the last sample.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use weir_serve as serve;
 use crate::control::Published;
 use crate::sample::{Sample, seconds};
 
-/// The configuration in force, and the last sample, which may be of before or after it.
+/// The configuration in force, and the last sample. The sample can be older or newer than the
+/// configuration.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) published: Arc<Published>,
@@ -21,7 +22,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// All of it.
+    /// Returns the state of the server.
     pub(crate) fn status(&self, uptime_seconds: u64, ready: bool) -> Status {
         let published = &self.published;
         Status {
@@ -38,7 +39,7 @@ impl View {
         }
     }
 
-    /// Every drive.
+    /// Returns all drives.
     pub(crate) fn drives(&self) -> Vec<Drive> {
         let now = by_name(&self.sample.second.drives, |d| &d.name);
         let drives = self.published.config.drives.iter();
@@ -59,7 +60,7 @@ impl View {
         drives.map(of).collect()
     }
 
-    /// Every tenant.
+    /// Returns all tenants.
     pub(crate) fn tenants(&self) -> Vec<Tenant> {
         let now = by_name(&self.sample.second.tenants, |t| &t.name);
         let counted = self.sample.drives.iter().flat_map(|d| &d.tenants);
@@ -86,7 +87,7 @@ impl View {
         tenants.map(of).collect()
     }
 
-    /// Every volume, without what it was served since the start.
+    /// Returns all volumes, without the counts since the start.
     pub(crate) fn volumes(&self) -> Vec<Volume> {
         let now = by_name(&self.sample.second.volumes, |v| &v.name);
         let counted = self.sample.drives.iter().flat_map(|d| &d.volumes);
@@ -101,7 +102,7 @@ impl View {
         volumes.map(of).collect()
     }
 
-    /// One volume, with what it was served since the start.
+    /// Returns one volume, with the counts since the start.
     pub(crate) fn volume(&self, name: &str) -> Option<Volume> {
         let volume = self.published.config.volume(name)?;
         let mut counted = self.sample.drives.iter().flat_map(|d| &d.volumes);
@@ -125,7 +126,8 @@ impl View {
             drive: volume.drive.clone(),
             tenant: volume.tenant.clone(),
             block_device: self.published.devices.get(&volume.name).cloned(),
-            // What was counted may be of a volume that had this name a second ago.
+            // The counted size can be that of a volume that had this name a second ago, so that the
+            // configured one comes first.
             size_bytes: volume.size.or_else(|| counted.map(|v| v.size)).unwrap_or(0),
             contract: of_contract(&volume.contract),
             now: now.cloned().unwrap_or_else(|| VolumeFigures {
@@ -133,6 +135,7 @@ impl View {
                 ..VolumeFigures::default()
             }),
             seconds: counted.map_or_else(SecondCounts::default, |v| seconds(&v.seconds)),
+            // Only the reply for a single volume has the counts.
             counts: None,
             name: volume.name.clone(),
         }
@@ -145,11 +148,13 @@ impl View {
             .unwrap_or_default()
     }
 
-    /// What of a tenant's promise its volumes were promised.
+    /// Returns the promise of a tenant, and the part of it that is promised to its volumes.
     fn of_tenant(&self, tenant: &weir_config::Tenant) -> Option<Budget> {
         let room = self.published.rooms.get(&tenant.drive)?;
         let TenantRoom { promised, left } = *room.tenants.get(&tenant.name)?;
+        // A tenant without a promise has no budget.
         let left = left?;
+        // The part that is not left is promised to the tenant's volumes.
         let members = |all: u64, left: u64| all.saturating_sub(left);
         Some(Budget {
             bytes_per_second: promised.bytes,
@@ -158,6 +163,7 @@ impl View {
             promised_requests_per_second: members(promised.iops, left.iops),
             left_bytes_per_second: left.bytes,
             left_requests_per_second: left.iops,
+            // This field is for drives only.
             promised_millionths: 0,
         })
     }

@@ -1,4 +1,7 @@
-//! Looks at the shards once a second, for everybody that asks: however often that is, the shards are asked no more often.
+//! Requests the state of the shards once a second, on behalf of all clients.
+//!
+//! Clients read the last sample ([`Watcher::last`]) or subscribe to events ([`Watcher::listen`]),
+//! so that their number does not affect the shards.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -13,21 +16,21 @@ use crate::history::History;
 use crate::now_ms;
 use crate::sample::Sample;
 
-/// Between two looks.
+/// The interval between two samples.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Events that a client that reads slowly may be behind, before some are left out.
+/// The number of events that a client can be behind before it misses some.
 const BEHIND: usize = 64;
-/// Metrics that are younger are given again.
+/// The age up to which metrics are reused.
 const FRESH: Duration = Duration::from_millis(500);
 
-/// An event as it goes to every client.
+/// An event in the form in which all clients receive it.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) name: &'static str,
     pub(crate) data: String,
 }
 
-/// What was seen last, and those that hear of the next.
+/// The last sample, and the subscribers to the next ones.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     watch: Watch,
@@ -36,7 +39,7 @@ pub(crate) struct Watcher {
     history: Mutex<History>,
     ready: std::sync::atomic::AtomicBool,
     events: broadcast::Sender<Arc<Sent>>,
-    /// When they were asked for last, how much of them, and they.
+    /// The time, the detail and the text of the last metrics.
     metrics: Mutex<Option<(Instant, Detail, Arc<str>)>>,
 }
 
@@ -53,38 +56,39 @@ impl Watcher {
         }
     }
 
-    /// The last sample.
+    /// Returns the last sample.
     pub(crate) fn last(&self) -> Arc<Sample> {
         Arc::clone(&self.last.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The last hour.
+    /// Returns the history of the last hour.
     pub(crate) fn history(&self) -> MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether every thread that serves runs.
+    /// Returns true if all threads that serve are running.
     pub(crate) fn is_running(&self) -> bool {
         self.watch.is_running()
     }
 
-    /// Whether every shard answered when they were asked last.
+    /// Returns true if every shard replied to the last request.
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Since the start, seconds.
+    /// Returns the seconds since the start.
     pub(crate) fn uptime_seconds(&self) -> u64 {
         self.began.elapsed().as_secs()
     }
 
-    /// Every event from now on.
+    /// Subscribes to the events from now on.
     pub(crate) fn listen(&self) -> broadcast::Receiver<Arc<Sent>> {
         self.events.subscribe()
     }
 
-    /// Tells everybody that listens.
+    /// Sends an event to all subscribers.
     pub(crate) fn tell(&self, event: &Event) {
+        // Without subscribers, nothing has to be serialised.
         if self.events.receiver_count() == 0 {
             return;
         }
@@ -95,16 +99,19 @@ impl Watcher {
         };
         let Ok(data) = data else { return };
         let name = event.name();
-        // Those that listen may have gone just now.
+        // An error means that the last subscriber has just left.
         let _ = self.events.send(Arc::new(Sent { name, data }));
     }
 
-    /// All metrics. Asks the shards, unless somebody did just now. It blocks.
+    /// Returns all metrics. Requests them from the shards, unless they were requested just before.
+    /// Blocks.
     pub(crate) fn metrics(
         &self,
         rooms: &BTreeMap<String, Room>,
         detail: Detail,
     ) -> Option<Arc<str>> {
+        // The lock is held until the shards have replied, so that concurrent requests share one
+        // result.
         let mut kept = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, kept, text)) = &*kept
             && at.elapsed() < FRESH
@@ -117,11 +124,12 @@ impl Watcher {
         Some(text)
     }
 
-    /// Looks once. It blocks, for a second at most.
+    /// Takes one sample. Blocks for at most a second.
     pub(crate) fn look(&self) {
         let drives = self.watch.figures();
         self.ready
             .store(drives.is_some(), std::sync::atomic::Ordering::Relaxed);
+        // If a shard does not reply, the last sample stays.
         let Some(drives) = drives else { return };
         let at = (self.began.elapsed().as_nanos() as u64, now_ms());
         let sample = Arc::new(Sample::after(&self.last(), at, drives));
@@ -131,14 +139,15 @@ impl Watcher {
     }
 }
 
-/// Looks again and again; ends if a look panics.
+/// Takes samples for ever. Ends if taking a sample panics.
 pub(crate) async fn run(watcher: Arc<Watcher>) {
     let mut tick = tokio::time::interval(PERIOD);
+    // After a delay, missed samples are skipped instead of being taken in a burst.
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         let watcher = Arc::clone(&watcher);
-        // A shard that has failed is said by its absence.
+        // A failed shard shows in the absence of its figures.
         let looked = tokio::task::spawn_blocking(move || watcher.look()).await;
         if looked.is_err() {
             return;

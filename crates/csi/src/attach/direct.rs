@@ -1,7 +1,9 @@
-//! Direct volumes of Kata Containers: what its runtime is told of a path that a pod mounts, so that the disk is given to the pod's machine and mounted there.
+//! Direct volumes of Kata Containers: files that tell its runtime to attach a disk to the pod's
+//! virtual machine and to mount it there.
 //!
-//! The form is that of Kata's `docs/design/direct-blk-device-assignment.md` and `src/libs/kata-types/src/mount.rs`: a directory for each path, named by the path in
-//! base64 for URLs, with a file `mountInfo.json`.
+//! The format is that of Kata's `docs/design/direct-blk-device-assignment.md` and
+//! `src/libs/kata-types/src/mount.rs`: for each path that a pod mounts, a directory named by the
+//! path in URL-safe base64, with a file `mountInfo.json`.
 
 use std::fs;
 use std::io;
@@ -15,14 +17,14 @@ use tonic::Status;
 
 use crate::error;
 
-/// What is said of a path.
+/// The file that describes the volume of a path.
 const FILE: &str = "mountInfo.json";
-/// The same while it is written.
+/// The name of the file while it is being written.
 const PART: &str = "mountInfo.json.part";
-/// Kata's word for a disk by `vhost-user`, whatever serves it.
+/// Kata's name for a `vhost-user` disk, regardless of the server.
 const KIND: &str = "spdkvol";
 
-/// Says that what is mounted at a path is the file system on the disk at a socket.
+/// Records that the volume at a path is the file system on the disk at a socket.
 pub(crate) fn add(
     root: &Path,
     path: &Path,
@@ -39,13 +41,14 @@ pub(crate) fn add(
         "options": options,
     });
     let (part, file) = (directory.join(PART), directory.join(FILE));
+    // The rename makes the file appear complete, because the runtime can read it at any time.
     let written = fs::create_dir_all(&directory)
         .and_then(|()| fs::write(&part, said.to_string()))
         .and_then(|()| fs::rename(&part, &file));
     written.map_err(error::file("write", &file))
 }
 
-/// Takes back what was said of a path, and what the runtime has noted there. It is no error if nothing was.
+/// Removes the record of a path, and the runtime's files next to it. Succeeds if there is none.
 pub(crate) fn remove(root: &Path, path: &Path) -> Result<(), Status> {
     let directory = directory(root, path);
     match fs::remove_dir_all(&directory) {
@@ -56,7 +59,7 @@ pub(crate) fn remove(root: &Path, path: &Path) -> Result<(), Status> {
     }
 }
 
-/// A path other than this one of which the disk at a socket is said.
+/// Returns another path that is recorded with the disk at a socket, if there is one.
 pub(crate) fn other(root: &Path, path: &Path, socket: &Path) -> Result<Option<String>, Status> {
     let entries = match fs::read_dir(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -66,7 +69,7 @@ pub(crate) fn other(root: &Path, path: &Path, socket: &Path) -> Result<Option<St
     for entry in entries {
         let entry = entry.map_err(error::file("read", root))?.path();
         let text = fs::read_to_string(entry.join(FILE)).unwrap_or_default();
-        // What others have written there may be anything.
+        // Other programs can have written other text there.
         let said: Value = serde_json::from_str(&text).unwrap_or_default();
         if entry != own && said["device"].as_str().map(Path::new) == Some(socket) {
             let name = entry.file_name().unwrap_or_default().as_bytes();
@@ -77,6 +80,7 @@ pub(crate) fn other(root: &Path, path: &Path, socket: &Path) -> Result<Option<St
     Ok(None)
 }
 
+/// Returns the directory of the record of a path.
 fn directory(root: &Path, path: &Path) -> PathBuf {
     root.join(URL_SAFE.encode(path.as_os_str().as_bytes()))
 }

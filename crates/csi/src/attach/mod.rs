@@ -1,4 +1,8 @@
 //! A volume as a block device of its node, or as a disk of virtual machines there.
+//!
+//! [`attach`], [`device`] and [`grow`] choose the module by the way in which the volume is
+//! attached: [`nbd`] through the kernel's client, ublk through the server alone, and [`vhost`]
+//! through a socket.
 
 pub(crate) mod direct;
 pub(crate) mod nbd;
@@ -13,7 +17,7 @@ use weir_manage::api::Volume;
 use crate::driver::Driver;
 use crate::terms::Attach;
 
-/// The device of a volume, made if it is not there.
+/// Returns the device of a volume, and makes it if it does not exist.
 pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status> {
     match Attach::of(&volume.config) {
         Attach::Nbd => nbd::attach(driver, volume),
@@ -26,7 +30,7 @@ pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status
     }
 }
 
-/// The device of a volume, if it is there.
+/// Returns the device of a volume, if it exists.
 pub(crate) fn device(driver: &Driver, volume: &Volume) -> Result<Option<PathBuf>, Status> {
     match Attach::of(&volume.config) {
         Attach::Nbd => nbd::device(driver, &volume.name),
@@ -35,11 +39,11 @@ pub(crate) fn device(driver: &Driver, volume: &Volume) -> Result<Option<PathBuf>
     }
 }
 
-/// Has a device become as large as its volume.
+/// Makes a device as large as its volume.
 pub(crate) fn grow(driver: &Driver, volume: &Volume) -> Result<(), Status> {
     match Attach::of(&volume.config) {
         Attach::Nbd => nbd::grow(driver, volume),
-        // The server has done it, where Linux can (6.16).
+        // The server has done so itself, if Linux can (6.16).
         Attach::Ublk | Attach::Vhost => Ok(()),
     }
 }

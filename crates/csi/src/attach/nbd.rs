@@ -1,6 +1,9 @@
-//! The kernel's NBD client, led by netlink: `drivers/block/nbd.c`, `include/uapi/linux/nbd-netlink.h`.
+//! Controls the kernel's NBD client over netlink (`drivers/block/nbd.c`,
+//! `include/uapi/linux/nbd-netlink.h`).
 //!
-//! The kernel keeps for each device a text of those that have connected it (Linux 5.14): by it the driver finds the device of a volume again.
+//! Since Linux 5.14, the kernel stores a text with each device that the connecting program
+//! supplies. By this text, the driver finds the device of a volume again. [`keep`] replaces
+//! connections that were lost.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,10 +18,12 @@ use weir_wire::nbd::client::HandshakeConfig;
 use super::netlink::{Attributes, Family, find, receive};
 use crate::driver::Driver;
 
+// The commands of the family (`enum` in nbd-netlink.h: NBD_CMD_CONNECT and so on).
 const CONNECT: u8 = 1;
 const DISCONNECT: u8 = 2;
 const RECONFIGURE: u8 = 3;
 
+// The attributes of a command (NBD_ATTR_INDEX and so on).
 const INDEX: u16 = 1;
 const SIZE_BYTES: u16 = 2;
 const BLOCK_SIZE_BYTES: u16 = 3;
@@ -26,18 +31,19 @@ const SERVER_FLAGS: u16 = 5;
 const SOCKETS: u16 = 7;
 const DEAD_CONN_TIMEOUT: u16 = 8;
 const BACKEND_IDENTIFIER: u16 = 10;
-/// A socket in `SOCKETS`, and its descriptor.
+/// The type of an element of `SOCKETS`, which contains a `DESCRIPTOR`.
 const SOCKET: u16 = 1;
 const DESCRIPTOR: u16 = 1;
 
-/// How long requests wait for a server that has gone, before they fail: a restart takes seconds, a machine's repair may take minutes.
+/// The time for which requests wait for a lost server before they fail. A restart takes seconds,
+/// and the repair of a machine can take minutes.
 const DEAD: Duration = Duration::from_mins(5);
-/// How long the server may take for a handshake.
+/// The time that the server has for a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How soon a link is tried again that could not be made.
+/// The interval between attempts to replace a connection.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The device of a volume, connected if it is not.
+/// Returns the device of a volume, and connects it if it is not connected.
 pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status> {
     if let Some(device) = device(driver, &volume.name)? {
         return Ok(device);
@@ -48,7 +54,7 @@ pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status
         .u64(DEAD_CONN_TIMEOUT, DEAD.as_secs())
         .text(BACKEND_IDENTIFIER, &mark(driver, &volume.name));
     let answer = family.ask(CONNECT, &asked);
-    // The kernel has it from now on.
+    // The kernel has its own reference to the socket by now.
     drop(socket);
     let answer = answer.map_err(refused("connect", &volume.name))?;
     let index = find(&answer, INDEX).and_then(|index| index.first_chunk());
@@ -58,7 +64,7 @@ pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status
         .ok_or_else(|| Status::internal("the kernel did not return the device number"))
 }
 
-/// Disconnects the device of a volume, if there is one; requests that are under way come to their end before.
+/// Disconnects the device of a volume, if it is connected. Requests in flight complete first.
 pub(crate) fn detach(driver: &Driver, volume: &str) -> Result<(), Status> {
     let Some(index) = index(driver, volume)? else {
         return Ok(());
@@ -68,35 +74,39 @@ pub(crate) fn detach(driver: &Driver, volume: &str) -> Result<(), Status> {
     ended.map(drop).map_err(refused("disconnect", volume))
 }
 
-/// The device of a volume, if one is connected.
+/// Returns the device of a volume, if it is connected.
 pub(crate) fn device(driver: &Driver, volume: &str) -> Result<Option<PathBuf>, Status> {
     Ok(index(driver, volume)?.map(path))
 }
 
-/// Tells the kernel how large the volume is now.
+/// Tells the kernel the present size of the volume.
 pub(crate) fn grow(driver: &Driver, volume: &Volume) -> Result<(), Status> {
     let Some(index) = index(driver, &volume.name)? else {
         return Ok(());
     };
     let asked = Attributes::default()
         .u32(INDEX, index)
+        // The kernel refuses to reconfigure a device unless the request has the device's text
+        // (`nbd_genl_reconfigure`).
         .u64(SIZE_BYTES, volume.size_bytes)
         .text(BACKEND_IDENTIFIER, &mark(driver, &volume.name));
     let grown = family()?.ask(RECONFIGURE, &asked);
     grown.map(drop).map_err(refused("grow", &volume.name))
 }
 
-/// Connects devices again whose server was restarted, for as long as the driver lives: those that lost it while there was no driver, and those
-/// of which the kernel says so.
+/// Replaces the lost connections of devices, for as long as the driver runs. That includes
+/// connections that were lost while no driver was running.
 pub(crate) fn keep(driver: &Driver) {
     let listen =
         || Family::find("nbd").and_then(|family| Ok((family.listen("nbd_mc_group")?, family)));
+    // Without the kernel's module, there are no devices to keep connected.
     let Ok((events, family)) = listen() else {
         tracing::warn!(
             "the kernel has no NBD client; run modprobe nbd, unless all storage classes set attach = \"ublk\" or \"vhost\""
         );
         return;
     };
+    // At the start, connections are assumed to be lost: nobody listened before.
     let mut lost = true;
     loop {
         if lost {
@@ -105,13 +115,14 @@ pub(crate) fn keep(driver: &Driver) {
         if lost {
             std::thread::sleep(AGAIN);
         } else {
-            // Another message than that of a dead link does no harm: links that live are refused a second.
+            // Any message leads to an attempt. For a device whose connections are alive, the kernel
+            // refuses a further one.
             lost = receive(&events).is_ok();
         }
     }
 }
 
-/// Gives every device of the driver's a new link in the place of a dead one; false if one could not be made.
+/// Replaces the dead connection of each device of the driver. Returns false if that failed for one.
 fn relink(driver: &Driver, family: &Family) -> bool {
     let devices = marked().unwrap_or_default();
     let own = devices.iter().filter_map(|(index, mark)| {
@@ -127,7 +138,7 @@ fn relink(driver: &Driver, family: &Family) -> bool {
             let linked = family.ask(RECONFIGURE, &asked);
             drop(socket);
             match linked {
-                // None of its links is dead.
+                // ENOSPC: none of the device's connections is dead (`nbd_reconnect_socket`).
                 Err(error)
                     if error.raw_os_error() == Some(rustix::io::Errno::NOSPC.raw_os_error()) =>
                 {
@@ -144,7 +155,8 @@ fn relink(driver: &Driver, family: &Family) -> bool {
     all
 }
 
-/// A connection to a volume, past its handshake, and what the kernel is told of it.
+/// Connects to a volume and completes the handshake. Returns the socket with its attributes for the
+/// kernel.
 fn connect(driver: &Driver, volume: &str) -> Result<(OwnedFd, Attributes), Status> {
     let addresses = driver.volumes()?.status()?.nbd;
     let address = addresses.first().ok_or_else(|| {
@@ -154,17 +166,18 @@ fn connect(driver: &Driver, volume: &str) -> Result<(OwnedFd, Attributes), Statu
         .parse()
         .map_err(|e| Status::internal(format!("{e}")))?;
     let mut config = HandshakeConfig::new(volume);
-    // What the kernel's client does not know.
+    // The kernel's client supports neither structured replies nor the metadata context.
     (config.structured, config.meta_allocation) = (false, false);
     let connection = Connection::open(&address, config, HANDSHAKE);
     let connection = connection.map_err(|error| Status::unavailable(error.to_string()))?;
     let session = connection.session();
     let (size, flags) = (session.size, session.flags.bits());
+    // The kernel's client requires a block size of at least 512 bytes.
     let block = session
         .block_sizes
         .map_or(1, |sizes| sizes.minimum)
         .max(512);
-    // Servers send nothing unasked, so that nothing of theirs is left behind.
+    // A server sends nothing without a request, so that no bytes can be left in the buffers.
     let (socket, _, _) = connection.into_parts();
     let descriptor = Attributes::default().u32(DESCRIPTOR, socket.as_raw_fd().cast_unsigned());
     let sockets = Attributes::default().nested(SOCKET, &descriptor);
@@ -176,6 +189,7 @@ fn connect(driver: &Driver, volume: &str) -> Result<(OwnedFd, Attributes), Statu
     Ok((socket, asked))
 }
 
+/// Finds the netlink family of the NBD client, or tells the user how to load it.
 fn family() -> Result<Family, Status> {
     Family::find("nbd").map_err(|error| {
         let said = format!("cannot use the kernel's NBD client: {error}; run modprobe nbd");
@@ -191,11 +205,12 @@ fn refused<'a>(what: &'a str, volume: &'a str) -> impl Fn(io::Error) -> Status +
     }
 }
 
-/// What the kernel keeps of a volume's device.
+/// Returns the text that the kernel stores with a volume's device.
 fn mark(driver: &Driver, volume: &str) -> String {
     prefix(driver) + volume
 }
 
+/// Returns the part of the text that is the same for all devices of the driver.
 fn prefix(driver: &Driver) -> String {
     format!("{}/", driver.options.name)
 }
@@ -204,6 +219,7 @@ fn path(index: u32) -> PathBuf {
     Path::new("/dev").join(format!("nbd{index}"))
 }
 
+/// Returns the number of the device of a volume, if it is connected.
 fn index(driver: &Driver, volume: &str) -> Result<Option<u32>, Status> {
     let all = marked().map_err(|e| Status::internal(format!("cannot read /sys/block: {e}")))?;
     let mark = mark(driver, volume);
@@ -213,7 +229,7 @@ fn index(driver: &Driver, volume: &str) -> Result<Option<u32>, Status> {
         .map(|(index, _)| index))
 }
 
-/// The devices that are connected with a mark, by number.
+/// Returns the connected devices that have a text, by number.
 fn marked() -> io::Result<Vec<(u32, String)>> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir("/sys/block")? {
@@ -222,7 +238,7 @@ fn marked() -> io::Result<Vec<(u32, String)>> {
         let number = name
             .to_str()
             .and_then(|name| name.strip_prefix("nbd")?.parse().ok());
-        // A device that is not connected has no such file.
+        // A device that is not connected does not have this file.
         if let Some(number) = number
             && let Ok(mark) = std::fs::read_to_string(entry.path().join("backend"))
         {

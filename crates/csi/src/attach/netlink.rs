@@ -1,4 +1,5 @@
-//! Generic netlink, as much as the kernel's NBD driver takes: `include/uapi/linux/genetlink.h`, `nbd-netlink.h`.
+//! Generic netlink, as far as the kernel's NBD driver needs it (`include/uapi/linux/genetlink.h`,
+//! `nbd-netlink.h`).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,14 +9,14 @@ use rustix::net::netlink::{GENERIC, SocketAddrNetlink};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// Bytes of a message's header, and of the header of generic netlink behind it.
+/// The length of a message's header, and of the generic netlink header that follows it, in bytes.
 const HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
-/// A header's flags: it asks, and wants an answer in any case.
+/// The flags of a request that is acknowledged in any case: NLM_F_REQUEST and NLM_F_ACK.
 const REQUEST_ACK: u16 = 1 | 4;
-/// A message that says how an earlier one went.
+/// The type of a message with the result of a request (NLMSG_ERROR).
 const ERROR: u16 = 2;
-/// The family that knows the others, and what it is asked.
+/// The family of the controller (GENL_ID_CTRL), its command, and its attributes.
 const CONTROL: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -23,23 +24,25 @@ const FAMILY_NAME: u16 = 2;
 const GROUPS: u16 = 7;
 const GROUP_NAME: u16 = 1;
 const GROUP_ID: u16 = 2;
-/// A type of attribute says with this that attributes are in it.
+/// The flag in the type of an attribute that contains attributes (NLA_F_NESTED).
 const NESTED: u16 = 1 << 15;
-/// Longest message that is taken, bytes.
+/// The maximum length of a received message, in bytes.
 const LONGEST: usize = 16 << 10;
-/// How long the kernel may take: disconnecting waits for requests.
+/// The time that the kernel has to reply. Disconnecting waits for requests in flight.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Attributes of a message, as bytes.
+/// The attributes of a message in their binary form.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attributes(Vec<u8>);
 
 impl Attributes {
+    // A header of 4 bytes (length and type), the value, and padding to a multiple of 4.
     fn add(mut self, kind: u16, bytes: &[u8]) -> Self {
         let length = (bytes.len() + 4) as u16;
         self.0.extend_from_slice(&length.to_ne_bytes());
         self.0.extend_from_slice(&kind.to_ne_bytes());
         self.0.extend_from_slice(bytes);
+        // NLA_ALIGN: attributes begin at multiples of 4.
         self.0.resize(self.0.len().next_multiple_of(4), 0);
         self
     }
@@ -61,17 +64,17 @@ impl Attributes {
     }
 }
 
-/// A family of generic netlink, and a socket at which it is asked.
+/// A family of generic netlink, with a socket for requests to it.
 #[derive(Debug)]
 pub(super) struct Family {
     socket: OwnedFd,
     id: u16,
-    /// The groups to which it sends what happens, by name.
+    /// The multicast groups of the family, by name.
     groups: Vec<(String, u32)>,
 }
 
 impl Family {
-    /// Finds a family; the module that has it must be loaded.
+    /// Finds a family by name. The module that registers it must be loaded.
     pub(super) fn find(name: &str) -> io::Result<Self> {
         let socket = open(0)?;
         let mut family = Self {
@@ -96,15 +99,17 @@ impl Family {
         Ok(family)
     }
 
-    /// A command, and the attributes of its answer; none if it is only done.
+    /// Sends a command and waits for its result. Returns the attributes of the reply, or nothing if
+    /// the command has none.
     pub(super) fn ask(&self, command: u8, attributes: &Attributes) -> io::Result<Vec<u8>> {
         let length = HEADER + GENERIC_HEADER + attributes.0.len();
         let mut message = Vec::with_capacity(length);
         message.extend_from_slice(&(length as u32).to_ne_bytes());
         message.extend_from_slice(&self.id.to_ne_bytes());
         message.extend_from_slice(&REQUEST_ACK.to_ne_bytes());
-        // Number and port: one message is under way, at a socket of its own.
+        // Sequence number and port stay 0, because the socket has one request at a time.
         message.extend_from_slice(&[0; 8]);
+        // struct genlmsghdr: command, version, reserved.
         message.extend_from_slice(&[command, 1, 0, 0]);
         message.extend_from_slice(&attributes.0);
         rustix::net::send(&self.socket, &message, SendFlags::empty())?;
@@ -115,6 +120,7 @@ impl Family {
                     answer = body.get(GENERIC_HEADER..).unwrap_or_default().to_vec();
                     continue;
                 }
+                // struct nlmsgerr: 0 acknowledges the request.
                 let errno = body.first_chunk().map_or(0, |n| i32::from_ne_bytes(*n));
                 return match errno {
                     0 => Ok(answer),
@@ -124,15 +130,17 @@ impl Family {
         }
     }
 
-    /// A socket that hears what the family sends to a group.
+    /// Opens a socket that receives the messages of a multicast group.
     pub(super) fn listen(&self, group: &str) -> io::Result<OwnedFd> {
         let id = self.groups.iter().find(|(name, _)| name == group);
         let (_, id) = id.ok_or(io::ErrorKind::NotFound)?;
+        // Binding accepts only groups of the first word of the bitmap, that is, up to number 32.
         let bit = id.checked_sub(1).and_then(|bit| 1u32.checked_shl(bit));
         open(bit.ok_or(io::ErrorKind::Unsupported)?)
     }
 }
 
+/// Opens a socket that is bound to a set of multicast groups, as a bitmap.
 fn open(groups: u32) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,
@@ -140,12 +148,13 @@ fn open(groups: u32) -> io::Result<OwnedFd> {
         SocketFlags::CLOEXEC,
         Some(GENERIC),
     )?;
+    // The kernel chooses the port if it is 0.
     rustix::net::bind(&socket, &SocketAddrNetlink::new(0, groups))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
     Ok(socket)
 }
 
-/// The messages that came next: their types, and what stands behind their headers.
+/// Receives the next messages. Returns their types, and their content after the header.
 pub(super) fn receive(socket: &OwnedFd) -> io::Result<Vec<(u16, Vec<u8>)>> {
     let mut bytes = vec![0; LONGEST];
     let (_, length) = rustix::net::recv(socket, &mut bytes[..], RecvFlags::empty())?;
@@ -154,6 +163,7 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Vec<(u16, Vec<u8>)>> {
     while let Some(header) = left.first_chunk::<HEADER>() {
         let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
         let kind = u16::from_ne_bytes([header[4], header[5]]);
+        // A length below that of the header would not advance.
         let body = left.get(HEADER..length).ok_or(io::ErrorKind::InvalidData)?;
         messages.push((kind, body.to_vec()));
         left = left.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -161,18 +171,19 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Vec<(u16, Vec<u8>)>> {
     Ok(messages)
 }
 
-/// The value of an attribute.
+/// Returns the value of the attribute with a type.
 pub(super) fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(k, _)| *k == kind).map(|(_, v)| v)
 }
 
-/// Attributes by type, as far as they are whole.
+/// Returns the attributes with their types, up to the first that is cut off.
 fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut left = bytes;
     std::iter::from_fn(move || {
         let header = left.first_chunk::<4>()?;
         let length = u16::from_ne_bytes([header[0], header[1]]) as usize;
         let kind = u16::from_ne_bytes([header[2], header[3]]) & !NESTED;
+        // A length of less than 4 is invalid and ends the iteration.
         let value = left.get(4..length)?;
         left = left.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))

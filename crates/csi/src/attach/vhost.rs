@@ -1,7 +1,9 @@
-//! A volume for containers that are virtual machines: a socket at which the machine's monitor finds it as a disk, by `vhost-user`.
+//! Volumes for containers that are virtual machines: a socket at which the VMM finds the volume as
+//! a disk, over `vhost-user`.
 //!
-//! The server opens the socket with the volume and makes it anew after a restart, so that it is named by its path everywhere: a mount of it would be that of
-//! the server before.
+//! The server creates the socket together with the volume, and again after a restart. It is
+//! therefore always referred to by its path. A bind mount would keep referring to the socket of the
+//! earlier server.
 
 use std::fs;
 use std::io;
@@ -22,15 +24,16 @@ use crate::rpc::volume_capability::AccessType;
 use crate::rpc::{VolumeUsage, volume_usage::Unit};
 use crate::terms::Attach;
 
-/// What the name of each socket ends with.
+/// The ending of the name of each socket.
 const END: &str = ".vhost";
-/// Longest path of a Unix socket, bytes.
+/// The maximum length of the path of a Unix socket in bytes (unix(7): 108 with the terminating
+/// zero).
 const PATH_MAX: usize = 107;
 
-/// The socket of a volume that is to come.
+/// Returns the path of the socket of a new volume.
 ///
 /// # Errors
-/// Its path would be too long.
+/// Returns an error if the path would be too long.
 pub(crate) fn path(directory: &Path, volume: &str) -> Result<PathBuf, Status> {
     let path = directory.join(weir_manage::api::encoded(volume) + END);
     let length = path.as_os_str().len();
@@ -44,12 +47,12 @@ pub(crate) fn path(directory: &Path, volume: &str) -> Result<PathBuf, Status> {
     Err(Status::invalid_argument(said))
 }
 
-/// The socket of a volume, by what the configuration says of it.
+/// Returns the socket of a volume, according to its configuration.
 pub(crate) fn of(config: &Words) -> Option<&Path> {
     config.get("listen")?.get("vhost")?.as_str().map(Path::new)
 }
 
-/// A volume that has a socket.
+/// A volume that is attached through a socket.
 #[derive(Debug)]
 pub(crate) struct Disk<'a> {
     driver: &'a Driver,
@@ -58,8 +61,9 @@ pub(crate) struct Disk<'a> {
 }
 
 impl<'a> Disk<'a> {
-    /// The volume as such a disk, if it is one.
+    /// Returns the volume as such a disk, if that is how it is attached.
     pub(crate) fn new(driver: &'a Driver, volume: &'a Volume) -> Option<Self> {
+        // A volume with ublk is attached as a block device, even if it has a socket as well.
         let socket = of(&volume.config).filter(|_| Attach::of(&volume.config) == Attach::Vhost)?;
         Some(Self {
             driver,
@@ -68,18 +72,21 @@ impl<'a> Disk<'a> {
         })
     }
 
-    /// There is nothing to connect. A volume that is to be mounted gets its file system, if it has none: in its file, before there is a machine
-    /// that could know of it.
+    /// Prepares the volume for publishing. Nothing has to be connected. A volume that is to be
+    /// mounted gets a file system if it has none. It is made in the volume's file, before a virtual
+    /// machine can use it.
     pub(crate) fn stage(&self, at: &Path, used: &AccessType) -> Result<(), Status> {
         let AccessType::Mount(asked) = used else {
             return Ok(());
         };
+        // The directory marks the volume as staged.
         fs::create_dir_all(at).map_err(error::file("create", at))?;
         self.with_file(|file| mount::prepare(file, &asked.fs_type))
             .map(drop)
     }
 
-    /// Shows the socket at a path, as a link; or tells Kata Containers that what is there is to be mounted in the machine.
+    /// Publishes the volume at a path. As a block volume, the path is a link to the socket. As a
+    /// file system, Kata Containers is told to mount it in the virtual machine.
     pub(crate) fn publish(
         &self,
         (staged, to): (&Path, &Path),
@@ -94,6 +101,7 @@ impl<'a> Disk<'a> {
             AccessType::Block(_) => self.link(to),
             AccessType::Mount(asked) => {
                 let kind = self.with_file(mount::kind_of)?;
+                // Staging has made this directory.
                 let kind = kind.filter(|_| staged.is_dir());
                 let kind = kind.ok_or_else(|| {
                     Status::failed_precondition(format!("{:?} is not staged", self.volume.name))
@@ -106,13 +114,14 @@ impl<'a> Disk<'a> {
                     );
                     return Err(Status::failed_precondition(said));
                 }
-                // What kubelet looks for; the volume itself is not mounted on the node.
+                // kubelet checks for this mount. The volume itself is not mounted on the node.
                 mount::bind(staged, to, read_only)?;
                 direct::add(direct, to, self.socket, &kind, &asked.mount_flags)
             }
         }
     }
 
+    /// Makes a link to the socket at a path. Succeeds if it exists already.
     fn link(&self, to: &Path) -> Result<(), Status> {
         let parent = to.parent().unwrap_or(to);
         fs::create_dir_all(parent).map_err(error::file("create", parent))?;
@@ -128,12 +137,12 @@ impl<'a> Disk<'a> {
         fs::read_link(at).is_ok_and(|to| to == self.socket)
     }
 
-    /// Whether the volume is published at a path.
+    /// Returns true if the volume is published at a path.
     pub(crate) fn is_at(&self, at: &Path) -> Result<bool, Status> {
         Ok(self.is_link(at) || mount::is_mounted(at)?)
     }
 
-    /// How large it is: how full its file system is its machine alone knows.
+    /// Returns the size of the volume. Only its virtual machine knows how full the file system is.
     pub(crate) fn usage(&self) -> VolumeUsage {
         VolumeUsage {
             total: i64::try_from(self.volume.size_bytes).unwrap_or(i64::MAX),
@@ -142,7 +151,8 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// The server has told the machine how large its disk is; a file system there is the machine's.
+    /// Reports the growth of the file system. The server has told the virtual machine the new size
+    /// of the disk. Only the virtual machine can grow the file system on it.
     pub(crate) fn grow(&self, at: &Path) -> Result<(), Status> {
         if self.is_link(at) {
             return Ok(());
@@ -154,8 +164,8 @@ impl<'a> Disk<'a> {
         Err(Status::failed_precondition(said))
     }
 
-    /// Has tools work on the volume's file by a path that names the open file. By the file's own path
-    /// they would follow a link that the server's user has put in its place.
+    /// Calls `work` with a path that refers to the opened file of the volume. With the file's own
+    /// path, tools would follow a link that the server's user may have put in its place.
     fn with_file<T>(&self, work: impl Fn(&Path) -> Result<T, Status>) -> Result<T, Status> {
         let path = self.driver.volumes()?.file(self.volume);
         let path = path.ok_or_else(|| no_volume(&self.volume.name))?;

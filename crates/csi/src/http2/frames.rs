@@ -1,33 +1,35 @@
-//! The frames that a client sends (RFC 9113, section 4): header blocks are rewritten, everything else passes as it is.
+//! Rewrites the frames that a client sends (RFC 9113, section 4). Header blocks are decoded and
+//! encoded again, and all other bytes pass unchanged.
 
 use super::Malformed;
 use super::hpack::{Decoder, MOST};
 
-/// Bytes of the preface with which a client begins.
+/// The length of the preface with which a client begins, in bytes (RFC 9113, section 3.4).
 const PREFACE: usize = 24;
-/// Bytes of a frame's header: length (3), type, flags, stream (4).
+/// The length of a frame's header in bytes: length (3), type, flags, stream (4).
 const HEADER: usize = 9;
-/// The largest payload of a frame as long as the server announces no other (`SETTINGS_MAX_FRAME_SIZE`).
+/// The maximum payload of a frame, unless the server announces another (`SETTINGS_MAX_FRAME_SIZE`).
 const MAX_PAYLOAD: usize = 1 << 14;
-/// Types of frames.
+/// The types of frames that carry a header block.
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
-/// Flags of `HEADERS`; the first two have a meaning for the request, the others say how the frame is laid out.
+/// The flags of `HEADERS`. The first two have a meaning for the request, and the others describe
+/// the layout of the frame.
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 32;
-/// Bytes of the fields that `PRIORITY` announces.
+/// The length of the fields that `PRIORITY` announces, in bytes.
 const PRIORITY_BYTES: usize = 5;
 
-/// The state of a connection's bytes in the direction from the client.
+/// The state of a connection in the direction from the client.
 #[derive(Debug)]
 pub(super) struct Frames {
-    /// How many of the next bytes pass as they are.
+    /// The number of the next bytes that pass unchanged.
     pass: usize,
-    /// The beginning of a frame that has not arrived whole.
+    /// The received part of a frame that has not arrived completely.
     partial: Vec<u8>,
-    /// The header block of which more frames follow: flags and stream of its first frame, and its bytes.
+    /// The unfinished header block: flags and stream of its first frame, and its bytes so far.
     block: Option<(u8, [u8; 4], Vec<u8>)>,
     decoder: Decoder,
 }
@@ -35,6 +37,7 @@ pub(super) struct Frames {
 impl Default for Frames {
     fn default() -> Self {
         Self {
+            // The library checks the preface.
             pass: PREFACE,
             partial: Vec::new(),
             block: None,
@@ -44,10 +47,10 @@ impl Default for Frames {
 }
 
 impl Frames {
-    /// Takes bytes from the client, and appends those that the library should have.
+    /// Takes bytes from the client, and appends those for the library to `out`.
     ///
     /// # Errors
-    /// The bytes are not HTTP/2.
+    /// Returns an error if the bytes are not HTTP/2.
     pub(super) fn take(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
         while !bytes.is_empty() {
             let passed = self.pass.min(bytes.len());
@@ -60,6 +63,7 @@ impl Frames {
             let length =
                 u32::from_be_bytes([0, self.partial[0], self.partial[1], self.partial[2]]) as usize;
             if !matches!(self.partial[3], HEADERS | CONTINUATION) {
+                // RFC 9113, section 4.3: no other frame may be between those of a header block.
                 if self.block.is_some() {
                     return Err(Malformed::Frame);
                 }
@@ -78,7 +82,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Moves bytes until the partial frame has a length: whether it has.
+    /// Moves bytes into the partial frame until it has a length. Returns true if it has.
     fn gather(&mut self, length: usize, bytes: &mut &[u8]) -> bool {
         let missing = length.saturating_sub(self.partial.len());
         let (now, rest) = bytes.split_at(missing.min(bytes.len()));
@@ -87,7 +91,8 @@ impl Frames {
         self.partial.len() >= length
     }
 
-    /// Takes a whole frame of a header block, and appends the block if the frame is its last.
+    /// Takes a complete frame of a header block. If it is the last frame of the block, appends the
+    /// block.
     fn fields(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
         let (flags, mut payload) = (frame[4], &frame[HEADER..]);
         let stream = [frame[5], frame[6], frame[7], frame[8]];
@@ -100,6 +105,7 @@ impl Frames {
             _ => return Err(Malformed::Frame),
         };
         block.extend_from_slice(payload);
+        // A client could otherwise make the driver collect continuations without end.
         if block.len() > MOST {
             return Err(Malformed::Long);
         }
@@ -117,7 +123,7 @@ impl Frames {
     }
 }
 
-/// The header block in the payload of a `HEADERS` frame: without padding and priority.
+/// Returns the header block in the payload of a `HEADERS` frame, without padding and priority.
 fn unpadded(flags: u8, mut payload: &[u8]) -> Option<&[u8]> {
     if flags & PADDED != 0 {
         let (&padding, rest) = payload.split_first()?;
@@ -129,7 +135,7 @@ fn unpadded(flags: u8, mut payload: &[u8]) -> Option<&[u8]> {
     Some(payload)
 }
 
-/// Appends a header block as frames.
+/// Appends a header block as one or more frames.
 fn put(block: &[u8], end_stream: u8, stream: [u8; 4], out: &mut Vec<u8>) {
     let (mut kind, mut flags, mut left) = (HEADERS, end_stream, block);
     loop {
@@ -144,6 +150,7 @@ fn put(block: &[u8], end_stream: u8, stream: [u8; 4], out: &mut Vec<u8>) {
         if rest.is_empty() {
             return;
         }
+        // END_STREAM is not a flag of CONTINUATION (RFC 9113, section 6.10).
         (kind, flags, left) = (CONTINUATION, 0, rest);
     }
 }
@@ -197,6 +204,7 @@ mod tests {
             &mut out,
         );
         let rest = out.split_off(HEADER + MAX_PAYLOAD);
+        // MAX_PAYLOAD is 0x4000.
         assert_eq!(out[..HEADER], [0, 0x40, 0, HEADERS, END_STREAM, 0, 0, 0, 1]);
         assert_eq!(rest, frame(CONTINUATION, END_HEADERS, &[7]));
     }

@@ -1,29 +1,31 @@
-//! Fields in the compression of HTTP/2 (HPACK, RFC 7541), decoded and written again without it.
+//! Decodes the fields of HTTP/2 (HPACK, RFC 7541) and encodes them again without compression.
 
 use std::collections::VecDeque;
 
 use super::Malformed;
 use super::huffman;
 
-/// The longest header block, compressed or not, in bytes. Requests of the interface have some hundred.
+/// The maximum length of a header block in bytes, compressed or not. Requests of the interface have
+/// a few hundred bytes.
 pub(super) const MOST: usize = 64 << 10;
-/// The field that is removed, and its place in the static table.
+/// The name of the field that is removed, and its index in the static table.
 const AUTHORITY: (&[u8], usize) = (b":authority", 1);
-/// Lengths of the names in the static table, from place 1 on (RFC 7541, appendix A).
+/// The lengths of the names in the static table, from index 1 on (RFC 7541, appendix A).
 const STATIC: [u8; 61] = [
     10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27, 3, 5, 13, 13, 19, 16, 16, 14,
     16, 13, 12, 6, 4, 4, 6, 7, 4, 4, 8, 17, 13, 8, 19, 13, 4, 8, 12, 18, 19, 5, 7, 7, 11, 6, 10,
     25, 17, 10, 4, 3, 16,
 ];
-/// What a field takes in the table beyond its bytes.
+/// The number of bytes that a field counts in the table in addition to its own (RFC 7541, section
+/// 4.1).
 const OVERHEAD: usize = 32;
-/// The size of the table as long as the server announces no other (`SETTINGS_HEADER_TABLE_SIZE`).
+/// The size of the table, unless the server announces another (`SETTINGS_HEADER_TABLE_SIZE`).
 const TABLE: usize = 4096;
 
-/// The name of a field.
+/// The name of a field, as an index or as text.
 #[derive(Clone, Debug)]
 enum Name {
-    /// Its place in the static table.
+    /// An index into the static table.
     Static(usize),
     Literal(Vec<u8>),
 }
@@ -35,6 +37,7 @@ struct Field {
 }
 
 impl Field {
+    // `:authority` can also be spelled out, with or without entering the dynamic table.
     fn is_authority(&self) -> bool {
         match &self.name {
             Name::Static(place) => *place == AUTHORITY.1,
@@ -42,7 +45,7 @@ impl Field {
         }
     }
 
-    /// What it takes in the table, in bytes.
+    /// Returns the size of the field in the table, in bytes.
     fn size(&self) -> usize {
         let name = match &self.name {
             Name::Static(place) => usize::from(STATIC[place - 1]),
@@ -51,7 +54,7 @@ impl Field {
         name + self.value.len() + OVERHEAD
     }
 
-    /// Appends the field so that no table changes: literals without indexing.
+    /// Appends the field as a literal without indexing, which changes no table.
     fn put(&self, out: &mut Vec<u8>) {
         match &self.name {
             Name::Static(place) => put_integer(*place, 0, 4, out),
@@ -64,10 +67,10 @@ impl Field {
     }
 }
 
-/// The table of fields that a client has sent, with which it compresses those that follow.
+/// The decoder of a client's header blocks, with the table of the fields that the client has sent.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    /// The last field first.
+    /// The fields of the dynamic table, the newest first.
     table: VecDeque<Field>,
     size: usize,
     max: usize,
@@ -87,12 +90,14 @@ impl Decoder {
     /// Decodes a header block, and returns it without `:authority` and without compression.
     ///
     /// # Errors
-    /// The block cannot be decoded, or is too long when it is. The connection must end then, because the table is no longer the client's.
+    /// Returns an error if the block cannot be decoded, or is too long. The connection must end
+    /// then, because the table no longer agrees with the client's.
     pub(super) fn without_authority(&mut self, mut block: &[u8]) -> Result<Vec<u8>, Malformed> {
         let mut out = Vec::with_capacity(block.len());
         while let Some(&first) = block.first() {
             self.field(first, &mut block, &mut out)
                 .ok_or(Malformed::Fields)?;
+            // Through the table, a few bytes can stand for a long field.
             if out.len() > MOST {
                 return Err(Malformed::Long);
             }
@@ -100,11 +105,13 @@ impl Decoder {
         Ok(out)
     }
 
-    /// Takes the next field, or the next change of the table's size.
+    /// Decodes the next field, or the next change of the table's size.
+    // The leading bits of the first byte tell the representations apart (RFC 7541, section 6).
     fn field(&mut self, first: u8, block: &mut &[u8], out: &mut Vec<u8>) -> Option<()> {
         if first & 0x80 != 0 {
             match integer(block, 7)? {
                 place if place == AUTHORITY.1 => (),
+                // An index into the static table is the same for both sides.
                 place @ 1..=61 => put_integer(place, 0x80, 7, out),
                 place => {
                     let field = self.dynamic(place)?;
@@ -116,6 +123,8 @@ impl Decoder {
             return Some(());
         }
         if first & 0xe0 == 0x20 {
+            // A client may only choose a smaller table than the server allows (RFC 7541, section
+            // 4.2).
             self.max = integer(block, 5).filter(|&size| size <= TABLE)?;
             self.shrink();
             return Some(());
@@ -130,6 +139,7 @@ impl Decoder {
             name,
             value: string(block)?,
         };
+        // The field is still added to the table below, because later indices count it.
         if !field.is_authority() {
             field.put(out);
         }
@@ -141,21 +151,22 @@ impl Decoder {
         Some(())
     }
 
-    /// The field at a place beyond the static table.
+    /// Returns the field with an index beyond the static table.
     fn dynamic(&self, place: usize) -> Option<&Field> {
         self.table.get(place.checked_sub(STATIC.len() + 1)?)
     }
 
-    /// Drops the oldest fields until the table has its size.
+    /// Removes the oldest fields until the table fits its size.
     fn shrink(&mut self) {
         while self.size > self.max {
             let oldest = self.table.pop_back();
+            // Without a field, the size becomes 0, which ends the loop.
             self.size -= oldest.map_or(self.size, |field| field.size());
         }
     }
 }
 
-/// Takes an integer whose first byte has some bits for it.
+/// Decodes an integer that begins in the low bits of the first byte (RFC 7541, section 5.1).
 fn integer(block: &mut &[u8], bits: u32) -> Option<usize> {
     let mut next = || {
         let (&byte, rest) = block.split_first()?;
@@ -165,7 +176,7 @@ fn integer(block: &mut &[u8], bits: u32) -> Option<usize> {
     let most = (1 << bits) - 1;
     let mut value = next()? & most;
     if value == most {
-        // Three bytes hold every length and every place that there may be.
+        // Three bytes are enough for every valid length and index.
         for shift in [0, 7, 14] {
             let byte = next()?;
             value += (byte & 0x7f) << shift;
@@ -178,7 +189,7 @@ fn integer(block: &mut &[u8], bits: u32) -> Option<usize> {
     Some(value)
 }
 
-/// Takes a string.
+/// Decodes a string, which can be in the Huffman code (RFC 7541, section 5.2).
 fn string(block: &mut &[u8]) -> Option<Vec<u8>> {
     let coded = block.first()? & 0x80 != 0;
     let length = integer(block, 7)?;
@@ -191,7 +202,7 @@ fn string(block: &mut &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Appends an integer after the bits of its first byte that say what it is.
+/// Appends an integer whose first byte has the bits of `kind` in front of it.
 fn put_integer(value: usize, kind: u8, bits: u32, out: &mut Vec<u8>) {
     let most = (1 << bits) - 1;
     if value < most {
@@ -216,8 +227,8 @@ fn put_string(string: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// The requests of RFC 7541, appendix C.4: Huffman codes, and fields from the table. The name of the second request's `cache-control`
-    /// is static.
+    /// The requests of RFC 7541, appendix C.4, with Huffman codes and fields from the table. The
+    /// second request has `cache-control`, whose name is in the static table.
     const REQUESTS: [&[u8]; 3] = [
         &[
             0x82, 0x86, 0x84, 0x41, 0x8c, 0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab,
@@ -259,9 +270,9 @@ mod tests {
         let mut after = |block: &[u8]| decoder.without_authority(block);
         let named = [&[0x40, 10][..], b":authority", &[2], b"/s"].concat();
         assert_eq!(after(&named), Ok(vec![]));
-        // Its name with another value, and the whole field.
+        // The name with another value, and then the whole field.
         assert_eq!(after(&[0x0f, 47, 1, b'a', 0xbe]), Ok(vec![]));
-        // A table of no bytes has no field.
+        // An empty table has no field.
         assert_eq!(after(&[0x20, 0xbe]), Err(Malformed::Fields));
     }
 
@@ -269,7 +280,7 @@ mod tests {
     fn blocks_that_are_cut_or_name_nothing_or_grow_are_refused() {
         for request in REQUESTS {
             for length in 1..request.len() {
-                // Some beginnings are blocks of their own; none may panic.
+                // Some beginnings are valid blocks. None of them may panic.
                 let _ = Decoder::default().without_authority(&request[..length]);
             }
         }

@@ -1,9 +1,10 @@
-//! The code in which HPACK may write strings (RFC 7541, appendix B).
+//! The Huffman code for strings of HPACK (RFC 7541, appendix B).
 //!
-//! The code is canonical: codes of one length are consecutive numbers in the order of their symbols, and follow those of the shorter
-//! lengths. So the lengths alone define it.
+//! The code is canonical: codes of the same length are consecutive numbers in the order of their
+//! symbols, and follow those of the shorter lengths. The lengths alone therefore define the code.
 
-/// The length of each byte's code in bits. The symbol for the end of a string (30 bits, all ones) must not occur, so it has none.
+/// The length of the code of each byte, in bits. The symbol for the end of a string (30 bits, all
+/// ones) has no entry, because it must not occur.
 #[rustfmt::skip]
 const LENGTHS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -15,19 +16,21 @@ const LENGTHS: [u8; 256] = [
     26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27,
     20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
 ];
-/// The longest code in bits.
+/// The length of the longest code, in bits.
 const LONGEST: usize = 30;
 
-/// The code in the form in which it is decoded.
+/// The code in a form that is efficient to decode.
 struct Code {
-    /// For each length: the first code, how many codes there are, and the place of the first one's symbol.
+    /// For each length: the first code, the number of codes, and the index of the first code's
+    /// symbol.
     lengths: [(u32, u32, u32); LONGEST + 1],
-    /// Symbols in the order of their codes.
+    /// The symbols in the order of their codes.
     symbols: [u8; 256],
 }
 
 static CODE: Code = code();
 
+/// Derives the code from the lengths at compile time.
 const fn code() -> Code {
     let mut code = Code {
         lengths: [(0, 0, 0); LONGEST + 1],
@@ -44,14 +47,18 @@ const fn code() -> Code {
             symbol += 1;
         }
         code.lengths[length] = (next, count, place);
+        // In a canonical code, the first code of the next length follows the last one of this
+        // length.
         (next, place) = ((next + count) << 1, place + count);
         length += 1;
     }
     code
 }
 
-/// Decodes a string; `None` if it is not in this code, or does not end with fewer than eight ones.
+/// Decodes a string. Returns `None` if it is not in this code, or if its padding is not fewer than
+/// eight ones.
 pub(super) fn decode(string: &[u8]) -> Option<Vec<u8>> {
+    // The shortest codes have 5 bits, which bounds the length of the result.
     let mut decoded = Vec::with_capacity(string.len() * 8 / 5);
     let (mut bits, mut length) = (0u32, 0usize);
     for byte in string {
@@ -65,6 +72,7 @@ pub(super) fn decode(string: &[u8]) -> Option<Vec<u8>> {
             }
         }
     }
+    // RFC 7541, section 5.2: the padding is a prefix of the end symbol, that is, all ones.
     (length < 8 && bits + 1 == 1 << length).then_some(decoded)
 }
 

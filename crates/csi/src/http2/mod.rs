@@ -1,10 +1,14 @@
-//! Connections of HTTP/2 whose `:authority` does not matter.
+//! Removes `:authority` from the requests of HTTP/2 connections.
 //!
-//! gRPC over a Unix socket has no host to name. Clients in Go send `localhost`; clients of the C core (Python, C++, Ruby), in Java and in
-//! C# can send the socket's path, in percent encoding or as it is. The HTTP/2 library of tonic (`h2`) checks `:authority` for the form
-//! that RFC 3986 gives it, and resets the stream of a request that has another form, before any code of the driver runs. The library has
-//! no option against that. Therefore [`Connection`] removes the field from what a client sends. HTTP/2 compresses fields against a table
-//! that both sides keep, so the header blocks are decoded and written again without compression (`hpack`).
+//! gRPC over a Unix socket has no host to name. Clients in Go send `localhost`. Clients of the C
+//! core (Python, C++, Ruby), in Java and in C# can send the path of the socket, in percent encoding
+//! or as it is.
+//!
+//! The HTTP/2 library of tonic (`h2`) checks that `:authority` has the form of RFC 3986. If it does
+//! not, the library resets the stream before any code of the driver runs. There is no option to
+//! turn this off. [`Connection`] therefore removes the field from the bytes of a client. HTTP/2
+//! compresses fields against a table that both sides maintain, so that header blocks have to be
+//! decoded and encoded again without compression (`hpack`).
 
 mod frames;
 mod hpack;
@@ -19,10 +23,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::server::Connected;
 
-/// Bytes read from a client at once.
+/// The number of bytes to read from a client at once.
 const CHUNK: usize = 8 << 10;
 
-/// Why a client's bytes are not HTTP/2. The connection ends.
+/// The reason why a client's bytes are not HTTP/2. The connection is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Malformed {
     /// A frame has a length or an order that HTTP/2 does not allow.
@@ -36,17 +40,17 @@ pub(crate) enum Malformed {
     Long,
 }
 
-/// A client's connection: requests arrive without `:authority`, answers leave as they are.
+/// A client's connection. Requests arrive without `:authority`, and responses leave unchanged.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: UnixStream,
     frames: Frames,
-    /// Bytes that are ready for the library, and how many of them it has.
+    /// The bytes for the library, and the number of them that it has read.
     ready: (Vec<u8>, usize),
 }
 
 impl Connection {
-    /// Takes a connection from which nothing was read.
+    /// Wraps a connection from which nothing has been read yet.
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self {
             stream,
@@ -69,10 +73,12 @@ impl AsyncRead for Connection {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        // A chunk can end within a header block, which is withheld until it is complete.
         while this.ready.1 == this.ready.0.len() {
             let mut bytes = [0; CHUNK];
             let mut chunk = ReadBuf::new(&mut bytes);
             ready!(Pin::new(&mut this.stream).poll_read(context, &mut chunk))?;
+            // No bytes mean the end of the stream, which is passed on as such.
             if chunk.filled().is_empty() {
                 return Poll::Ready(Ok(()));
             }

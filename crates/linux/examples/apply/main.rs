@@ -1,19 +1,22 @@
-//! Applies ten files of contracts in a guest with an unmodified kernel, kills the process at every write, and puts everything back.
+//! Applies ten files of contracts in a guest with an unmodified kernel, kills the process at every
+//! write, and restores everything.
 //!
-//! `ONLY='03*'` plays some of the files, `CALLS=fsync,mkdir` kills at other calls of the system, `STEP=5` at every fifth of those that put back.
+//! `apply WEIR KERNEL...`: the program `weir`, and names of kernels for
+//! `weir_linux::guest::Kernel`. Prints the results. The exit status is 1 if a file was not restored
+//! or a warning was missing.
 //!
-//! `apply WEIR KERNEL...`: the program `weir`, and versions of kernels as `weir_linux::guest::Kernel` knows them. Prints what came of it and ends with 1 if a
-//! file was not as before, or a warning did not come.
+//! Environment variables: `ONLY='03*'` selects files. `CALLS=fsync,mkdir` kills at other system
+//! calls. `STEP=5` kills at every fifth call of a restore. `SHOW` prints the whole console.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir_linux::guest::{Error, Guest, Kernel};
 
-/// What the guest does.
+/// The script that runs in the guest.
 const SCRIPT: &str = include_str!("guest.sh");
 
-/// The files of contracts.
+/// The directory of the files of contracts.
 const CONTRACTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contracts");
 
 fn main() -> ExitCode {
@@ -37,7 +40,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!is_right))
 }
 
-/// Plays it under a kernel; whether nothing was wrong.
+/// Runs the script under a kernel. Returns true if it found no error.
 fn play(weir: &std::path::Path, kernel: &str) -> Result<bool, Error> {
     let kernel = Kernel::find(kernel, |line| eprintln!("{line}"))?;
     let only = std::env::var("ONLY").unwrap_or_default();
@@ -63,7 +66,7 @@ fn play(weir: &std::path::Path, kernel: &str) -> Result<bool, Error> {
     let began = Instant::now();
     let show = std::env::var_os("SHOW").is_some();
     let line = |line: &str| {
-        // It takes a while.
+        // A run takes long, so that its progress is printed.
         if show || line.contains(" kills so far") {
             eprintln!("{line}");
         }

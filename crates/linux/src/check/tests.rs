@@ -5,7 +5,8 @@ use weir_config::apply::parse;
 
 const SERVER: &str = include_str!("../../recordings/server.txt");
 
-/// What is said of a policy on a device for two cgroups, after this was changed of the host.
+/// Returns the problems and warnings for a policy on a device with two cgroups, after a change of
+/// the host.
 fn said(device: &str, policy: &str, change: impl FnOnce(&mut Fake)) -> Vec<String> {
     said_of(
         &format!(
@@ -28,7 +29,7 @@ fn said_of(text: &str, host: &str, change: impl FnOnce(&mut Fake)) -> Vec<String
     problems.chain(warnings).collect()
 }
 
-/// Checks that a line has these parts, between which there are two dots.
+/// Checks that a line contains these parts, which are separated by two dots.
 #[track_caller]
 fn has(said: &[String], parts: &str) {
     let is_it = |line: &&String| parts.split(" .. ").all(|part| line.contains(part));
@@ -76,6 +77,7 @@ fn two_that_divide_by_weights_are_told() {
         &said("/dev/sda", "bfq + io.cost", |_| ()),
         "sda .. bfq and io.cost both .. use only one",
     );
+    // io.cost was enabled before, and the plan does not change it.
     let left = |fake: &mut Fake| {
         fake.put("/sys/fs/cgroup/io.cost.qos", "8:0 enable=1 ctrl=auto");
     };
@@ -93,11 +95,13 @@ fn what_the_kernel_has_not_is_told() {
         &said_of(file, &text, |_| ()),
         "sda .. bfq is not loaded .. none, mq-deadline, kyber",
     );
+    // The file is missing in a cgroup that has the controller.
     let without = |fake: &mut Fake| fake.take("/sys/fs/cgroup/system.slice/io.latency");
     has(
         &said("/dev/sda", "io.latency", without),
         "CONFIG_BLK_CGROUP_IOLATENCY",
     );
+    // Without a cgroup that has the controller, the kernel's build configuration is read.
     let configured = |fake: &mut Fake| {
         for file in ["io.max", "io.latency"] {
             fake.take(&format!("/sys/fs/cgroup/system.slice/{file}"));
@@ -146,6 +150,7 @@ fn what_stands_above_a_device_and_below_is_told() {
 
 #[test]
 fn what_is_wrong_with_the_tree_is_told() {
+    // Version 1 has the controller for storage.
     let v1 = SERVER.replace(
         "\tcgroup2 ",
         "\tcgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n\tcgroup2 ",
@@ -155,11 +160,13 @@ fn what_is_wrong_with_the_tree_is_told() {
         &said_of(file, &v1, |_| ()),
         "volume.one: the io controller is not available",
     );
+    // No cgroups of version 2 are mounted.
     let none = SERVER.replace("\tcgroup2 /sys/fs/cgroup", "\ttmpfs /sys/fs/cgroup");
     has(
         &said_of(file, &none.replace(" cgroup2 rw", " tmpfs rw"), |_| ()),
         "are not mounted",
     );
+    // The root has the controller but does not pass it on.
     let missing = SERVER.replace(
         "cgroup.subtree_control = cpu io memory pids",
         "cgroup.subtree_control = cpu",
@@ -170,6 +177,7 @@ fn what_is_wrong_with_the_tree_is_told() {
         "/sys/fs/cgroup/cgroup.subtree_control: +io is missing .. run weir apply, which enables it",
     );
     has(&all, r"/a/b/c: has no memory controller");
+    // The parent has a process of its own, so that +io would be refused.
     let internal = |fake: &mut Fake| {
         use crate::files::Files;
         fake.make("/sys/fs/cgroup/a").unwrap();
@@ -179,6 +187,7 @@ fn what_is_wrong_with_the_tree_is_told() {
         &said_of(file, SERVER, internal),
         "/a/cgroup.subtree_control: +io is missing .. no internal processes",
     );
+    // The root itself does not have the controller.
     let gone = SERVER
         .replace(
             "cgroup.controllers ! cpu io memory pids",
@@ -218,6 +227,7 @@ fn what_is_systemds_is_told() {
         &all("unit = \"gone.service\""),
         "volume.one.unit: unit gone.service is not running",
     );
+    // pods.service has been delegated.
     let delegated = all("cgroup = \"/system.slice/pods.service/x\"");
     has_not(&delegated, "systemd's");
     has(&all("cgroup = \"/one\""), "60-scheduler.rules .. --watch");

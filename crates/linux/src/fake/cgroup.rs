@@ -1,11 +1,11 @@
-//! What the kernel does when something is written to a file of a cgroup.
+//! The kernel's reaction to a write to a file of a cgroup.
 
 use super::{Fake, Files, Node, queue};
 use crate::knob::Knob;
 use rustix::io::Errno;
 use std::io;
 
-/// Makes a cgroup below one.
+/// Makes a cgroup, with the files that its parent's controllers give it.
 pub(super) fn make(fake: &mut Fake, path: &str) {
     let (parent, _) = path.rsplit_once('/').unwrap_or(("", ""));
     let controllers = fake.text(&format!("{parent}/cgroup.subtree_control"));
@@ -23,7 +23,7 @@ pub(super) fn make(fake: &mut Fake, path: &str) {
     );
 }
 
-/// Removes one that is empty.
+/// Removes an empty cgroup. Like rmdir on cgroupfs, this takes its files along.
 pub(super) fn remove(fake: &mut Fake, path: &str) -> io::Result<()> {
     let is_busy = !children(fake, path).is_empty() || has_processes(fake, path);
     if is_busy {
@@ -33,7 +33,7 @@ pub(super) fn remove(fake: &mut Fake, path: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The cgroups directly below.
+/// Returns the cgroups directly below this one.
 fn children(fake: &Fake, path: &str) -> Vec<String> {
     let names = fake.names(path).into_iter();
     let below = names.map(|name| format!("{path}/{name}"));
@@ -47,7 +47,7 @@ fn has_processes(fake: &Fake, path: &str) -> bool {
     !text.unwrap_or_default().trim().is_empty()
 }
 
-/// The root has no parent that is one.
+/// Returns true if this is the root, whose parent is not a cgroup.
 fn is_root(fake: &Fake, path: &str) -> bool {
     let (parent, _) = path.rsplit_once('/').unwrap_or(("", ""));
     !fake.nodes.contains_key(&format!("{parent}/cgroup.procs"))
@@ -58,7 +58,7 @@ fn words(fake: &Fake, path: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Files of the controller with what they say at first.
+/// Adds the files of the controller `io` with their initial content.
 fn add_files(fake: &mut Fake, path: &str) {
     for (file, text) in [
         ("io.max", ""),
@@ -73,7 +73,7 @@ fn add_files(fake: &mut Fake, path: &str) {
     }
 }
 
-/// Cgroups in which the controller is.
+/// Returns the cgroups that have the controller `io`.
 fn controlled(fake: &Fake) -> Vec<String> {
     let files = fake.nodes.keys();
     files
@@ -82,7 +82,7 @@ fn controlled(fake: &Fake) -> Vec<String> {
         .collect()
 }
 
-/// bfq is loaded: its file is there.
+/// Adds the file of bfq to all cgroups, as loading its module does.
 pub(super) fn load_weights(fake: &mut Fake) {
     fake.built.insert("io.bfq.weight".to_owned());
     for path in controlled(fake) {
@@ -90,7 +90,7 @@ pub(super) fn load_weights(fake: &mut Fake) {
     }
 }
 
-/// Weights for a device go with bfq.
+/// Removes the weights of a device that loses bfq.
 pub(super) fn forget_weights(fake: &mut Fake, device: &str) {
     let Ok(number) = fake.text(&format!("{device}/dev")).map(str::to_owned) else {
         return;
@@ -100,7 +100,7 @@ pub(super) fn forget_weights(fake: &mut Fake, device: &str) {
     }
 }
 
-/// Whether io.cost is on for a device.
+/// Returns true if io.cost is enabled for a device.
 pub(super) fn has_cost(fake: &Fake, device: &str) -> bool {
     let number = fake.text(&format!("{device}/dev")).unwrap_or_default();
     let mut files = fake.nodes.iter();
@@ -110,7 +110,7 @@ pub(super) fn has_cost(fake: &Fake, device: &str) -> bool {
     })
 }
 
-/// Puts a line for a device in the place of its own, or takes that away.
+/// Replaces the line of a device in a file, or removes it if `value` is `None`.
 fn put_line(fake: &mut Fake, path: &str, number: &str, value: Option<&str>) {
     let Ok(text) = fake.text(path) else { return };
     let other = text
@@ -121,6 +121,7 @@ fn put_line(fake: &mut Fake, path: &str, number: &str, value: Option<&str>) {
     fake.set(path, lines.join("\n"));
 }
 
+/// Handles a write to a file of a cgroup.
 pub(super) fn write(fake: &mut Fake, folder: &str, name: &str, text: &str) -> io::Result<()> {
     let path = format!("{folder}/{name}");
     match name {
@@ -138,16 +139,19 @@ pub(super) fn write(fake: &mut Fake, folder: &str, name: &str, text: &str) -> io
     }
 }
 
-/// `+io` and `-io`.
+/// Enables or disables the controller for the cgroups below: `+io` and `-io`.
 fn control(fake: &mut Fake, folder: &str, text: &str) -> io::Result<()> {
     let path = format!("{folder}/cgroup.subtree_control");
     let mut on = words(fake, &path);
     let has = |list: &[String]| list.iter().any(|c| c == "io");
     match text.trim() {
         "+io" => {
+            // A cgroup can pass a controller on only if it has it.
             if !has(&words(fake, &format!("{folder}/cgroup.controllers"))) {
                 return Err(Errno::NOENT.into());
             }
+            // cgroups(7), "no internal processes": only the root may have both processes and
+            // controllers.
             if !is_root(fake, folder) && has_processes(fake, folder) {
                 return Err(Errno::BUSY.into());
             }
@@ -161,10 +165,12 @@ fn control(fake: &mut Fake, folder: &str, text: &str) -> io::Result<()> {
         "-io" => {
             let below = children(fake, folder);
             let used = |c: &String| has(&words(fake, &format!("{c}/cgroup.subtree_control")));
+            // A parent cannot drop a controller that one of its children still passes on.
             if below.iter().any(used) {
                 return Err(Errno::BUSY.into());
             }
             on.retain(|c| c != "io");
+            // The files disappear together with the settings in them.
             for child in below {
                 for file in fake.names(&child) {
                     if file.starts_with("io.") {
@@ -184,7 +190,7 @@ fn control(fake: &mut Fake, folder: &str, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A line for a device.
+/// Handles a file that has one line for each device.
 fn of_device(fake: &mut Fake, path: &str, name: &str, text: &str) -> io::Result<()> {
     let (number, value) = text.split_once(' ').ok_or(Errno::INVAL)?;
     let device = device(fake, number)?;
@@ -199,6 +205,8 @@ fn of_device(fake: &mut Fake, path: &str, name: &str, text: &str) -> io::Result<
             Ok(())
         }
         "io.cost.qos" => {
+            // Without `ctrl=user`, the kernel takes the parameters from its own profile of the
+            // device.
             let on = value.contains("enable=1");
             let line = if value.contains("ctrl=user") {
                 value.to_owned()
@@ -208,6 +216,8 @@ fn of_device(fake: &mut Fake, path: &str, name: &str, text: &str) -> io::Result<
                     u8::from(on)
                 )
             };
+            // io.cost switches write-back throttling off, and restores it when io.cost is switched
+            // off (`ioc_qos_write`).
             put_line(fake, path, number, Some(&line));
             queue::throttle_writeback(fake, &device, !on);
             Ok(())
@@ -220,7 +230,7 @@ fn of_device(fake: &mut Fake, path: &str, name: &str, text: &str) -> io::Result<
     }
 }
 
-/// The directory of the whole device of a number.
+/// Returns the directory of the whole device with a number.
 fn device(fake: &Fake, number: &str) -> io::Result<String> {
     for name in fake.list("/sys/block")? {
         let device = fake.resolve(&format!("/sys/block/{name}"));
@@ -234,6 +244,7 @@ fn device(fake: &Fake, number: &str) -> io::Result<String> {
     Err(Errno::NODEV.into())
 }
 
+/// Sets or removes the weight of a device.
 fn weight(
     fake: &mut Fake,
     path: &str,
@@ -250,6 +261,7 @@ fn weight(
     Ok(())
 }
 
+/// Changes the limits that the text mentions. The others stay.
 fn limits(fake: &mut Fake, path: &str, number: &str, value: &str) -> io::Result<()> {
     let before = Knob::Max.value(fake.text(path)?, number);
     let mut limits: Vec<(String, String)> = before
@@ -261,6 +273,7 @@ fn limits(fake: &mut Fake, path: &str, number: &str, value: &str) -> io::Result<
         let (name, limit) = word.split_once('=').ok_or(Errno::INVAL)?;
         let known = limits.iter_mut().find(|(n, _)| n == name);
         let (_, place) = known.ok_or(Errno::INVAL)?;
+        // `tg_set_limit` refuses 0 with ERANGE.
         if limit != "max" && limit.parse::<u64>().map_err(|_| Errno::INVAL)? == 0 {
             return Err(Errno::RANGE.into());
         }
@@ -272,6 +285,7 @@ fn limits(fake: &mut Fake, path: &str, number: &str, value: &str) -> io::Result<
         fake,
         path,
         number,
+        // A device without limits has no line.
         (line != Knob::NO_LIMITS).then_some(&line),
     );
     Ok(())

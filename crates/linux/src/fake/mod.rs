@@ -1,4 +1,7 @@
-//! A recorded host that behaves as the kernel does where that matters to the order of writes and to what is read back.
+//! A recorded host that reacts to writes in the way that the kernel does.
+//!
+//! It models the reactions that affect the order of writes and the values that are read back. See
+//! [`Fake`].
 
 mod cgroup;
 mod queue;
@@ -9,92 +12,98 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// What is at a path.
+/// An object at a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Node {
     Folder,
     File(String),
-    /// Refuses writes.
+    /// A file that refuses writes.
     Fixed(String),
     Link(String),
-    /// A block device of this number.
+    /// A block device with this number.
     Device(String),
 }
 
-/// What unwinds where a process is killed ([`Fake::kill`]).
+/// The payload with which a killed process unwinds (see [`Fake::kill`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Killed;
 
-/// When a process that works on the host is killed: before its n-th change from here on, or just after it.
+/// The point at which a process that changes the host is killed, counted in changes from here on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Death {
     changes: u64,
     after: bool,
 }
 
-/// A host's files from a recording, as the kernel keeps them:
+/// The files of a host, read from a recording, with the kernel's reactions to writes:
 ///
-/// - another scheduler resets `nr_requests`, what is below `iosched`, weights of bfq and write-back throttling; bfq and io.cost switch the
-///   latter off;
-/// - the files of the controller `io` are in a cgroup while its parent has it on for what is below, which a cgroup with processes cannot;
-/// - numbers of devices must be those of whole devices; values that the kernel rounds are rounded, those out of bounds refused;
-/// - `io.bfq.weight` is there while bfq is loaded, and takes weights of devices that have it as scheduler.
+/// - Another elevator resets `nr_requests`, the tunables below `iosched`, weights of bfq and
+///   write-back throttling. bfq and io.cost switch write-back throttling off.
+/// - A cgroup has the files of the controller `io` while its parent passes the controller on. A
+///   parent with processes cannot.
+/// - Numbers of devices must be those of whole devices. Values that the kernel rounds are rounded,
+///   and values out of bounds are refused.
+/// - `io.bfq.weight` exists while bfq is loaded. It accepts weights for devices whose elevator is
+///   bfq.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fake {
     nodes: BTreeMap<String, Node>,
     attributes: BTreeMap<(String, String), String>,
-    /// Files of the controller `io` that the kernel was built with.
+    /// The files of the controller `io` that the kernel was built with.
     built: BTreeSet<String>,
-    /// Elevators that are loaded when somebody asks for them.
+    /// The elevators whose modules are loaded on demand.
     loadable: BTreeSet<String>,
-    /// Tags of a device, by its directory.
+    /// The number of tags of a device, by its directory.
     tags: BTreeMap<String, u32>,
-    /// Devices with a target of write-back throttling that somebody set, by their directories.
+    /// The directories of devices whose target of write-back throttling was set explicitly.
     manual_wbt: BTreeSet<String>,
     death: Option<Death>,
     reloads: u64,
 }
 
 impl Fake {
-    /// The host of a recording, in lines:
+    /// Reads the host of a recording, which has one entry in a line:
     ///
-    /// - `PATH = TEXT`: a file; more lines of it follow behind tabs. `PATH ! TEXT` is one that refuses writes;
-    /// - `PATH/`: a directory, `PATH -> TARGET`: a link, `PATH % NUMBER`: a block device, `PATH @NAME TEXT`: an extended attribute;
-    /// - `built WORDS`: files of the controller `io` that the kernel has, `loadable WORDS`: its elevators that are modules and not loaded yet,
-    ///   `tags FOLDER NUMBER`: a device's tags (64 where nothing is said);
-    /// - `#`: nothing.
+    /// - `PATH = TEXT`: a file. Further lines of the file follow, each after a tab. `PATH ! TEXT`
+    ///   is a file that refuses writes.
+    /// - `PATH/`: a directory, `PATH -> TARGET`: a link, `PATH % NUMBER`: a block device, `PATH
+    ///   @NAME TEXT`: an extended attribute.
+    /// - `built WORDS`: the files of the controller `io` that the kernel has, `loadable WORDS`: the
+    ///   elevators whose modules are not loaded yet, `tags FOLDER NUMBER`: the tags of a device (64
+    ///   by default).
+    /// - `#`: a comment.
     ///
     /// # Panics
-    /// It is none.
+    /// Panics if a line has none of these forms.
     pub fn new(recording: &str) -> Self {
         recording::read(recording)
     }
 
-    /// The process that works on the host is killed before its change of this number (0 is the next), or just after it: the call unwinds
-    /// with [`Killed`]. The next process is not.
+    /// Kills the process before its change with this number (0 is the next one), or just after it.
+    /// The call unwinds with [`Killed`]. Only one process is killed.
     pub fn kill(&mut self, changes: u64, after: bool) {
         self.death = Some(Death { changes, after });
     }
 
-    /// Nobody is killed any more. Returns whether somebody was to be.
+    /// Cancels the kill. Returns true if one was pending.
     pub fn spare(&mut self) -> bool {
         self.death.take().is_some()
     }
 
-    /// Something that a program would not do: makes or replaces a file without the kernel's rules, as udev or an administrator does.
+    /// Makes or replaces a file without the kernel's rules, as udev or an administrator would.
     pub fn put(&mut self, path: &str, text: &str) {
         let path = self.resolve(path);
         self.nodes.insert(path, Node::File(text.to_owned()));
     }
 
-    /// Takes away whatever is at a path and below it, as a device that goes.
+    /// Removes a path and everything below it, as when a device is unplugged.
     pub fn take(&mut self, path: &str) {
         let below = format!("{path}/");
         self.nodes
             .retain(|p, _| p != path && !p.starts_with(&below));
     }
 
-    /// Every file with its text, to be compared.
+    /// Returns every file with its content, for comparisons.
     pub fn texts(&self) -> BTreeMap<String, String> {
         let files = self.nodes.iter().map(|(path, node)| match node {
             Node::File(text) | Node::Fixed(text) => (path.clone(), text.clone()),
@@ -105,12 +114,12 @@ impl Fake {
         files.collect()
     }
 
-    /// How often systemd was told to read its units again.
+    /// Returns how often systemd was told to read its units again.
     pub fn reloads(&self) -> u64 {
         self.reloads
     }
 
-    /// The path without links.
+    /// Returns the path with all symbolic links resolved.
     fn resolve(&self, path: &str) -> String {
         self.resolve_from(path, 0)
     }
@@ -124,6 +133,7 @@ impl Fake {
             }
             let next = format!("{whole}/{part}");
             whole = match self.nodes.get(&next) {
+                // The limit ends loops of links. The kernel's own limit is 40 (MAXSYMLINKS).
                 Some(Node::Link(target)) if depth < 16 => {
                     let target = if target.starts_with('/') {
                         target.clone()
@@ -150,7 +160,7 @@ impl Fake {
         self.nodes.insert(path.into(), Node::File(text.into()));
     }
 
-    /// Names in a directory.
+    /// Returns the names in a directory, sorted and without duplicates.
     fn names(&self, path: &str) -> Vec<String> {
         let below = format!("{path}/");
         let after = self.nodes.range(below.clone()..);
@@ -171,9 +181,10 @@ impl Fake {
                 let after = *after;
                 self.death = None;
                 if after {
-                    // Whether the kernel takes it, nobody is there to hear.
+                    // The killed process cannot see the result, so that an error has no receiver.
                     let _ = change(self);
                 }
+                // Unlike panic!, this prints no message. The death was planned.
                 std::panic::resume_unwind(Box::new(Killed))
             }
             Some(death) => {
@@ -199,6 +210,7 @@ impl Files for Fake {
                 Some(_) => return Err(Errno::ISDIR.into()),
                 None => return Err(Errno::NOENT.into()),
             }
+            // The kernel ignores a line feed at the end of a value.
             let text = text.trim_end_matches('\n');
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
             if let Some((device, file)) = path.split_once("/queue/") {
@@ -225,6 +237,7 @@ impl Files for Fake {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         match self.nodes.get(&format!("{}/{name}", self.resolve(folder))) {
             Some(Node::Link(target)) => Ok(target.clone()),
+            // readlink(2): not a symbolic link.
             Some(_) => Err(Errno::INVAL.into()),
             None => Err(Errno::NOENT.into()),
         }
@@ -234,6 +247,7 @@ impl Files for Fake {
         let path = self.resolve(path);
         match self.nodes.get(&path) {
             Some(Node::Device(number)) => Ok(number.clone()),
+            // `Tree` returns the same error for a file that is not a block device.
             Some(_) => Err(Errno::NOTBLK.into()),
             None => Err(Errno::NOENT.into()),
         }
@@ -259,6 +273,7 @@ impl Files for Fake {
             if !parent.is_empty() && !fake.exists(parent) {
                 return Err(Errno::NOENT.into());
             }
+            // mkdir in a cgroup makes a cgroup.
             if fake.nodes.contains_key(&format!("{parent}/cgroup.procs")) {
                 cgroup::make(fake, &path);
             } else {

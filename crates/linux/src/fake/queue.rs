@@ -1,4 +1,4 @@
-//! What the kernel does when something is written to a file of a device's queue.
+//! The kernel's reaction to a write to a file of a device's queue.
 
 use super::{Fake, Node, cgroup};
 use crate::knob::Knob;
@@ -6,12 +6,13 @@ use crate::tunable;
 use rustix::io::Errno;
 use std::io;
 
-/// Milliseconds of a tick: a kernel with 250 a second.
+/// The length of a tick in milliseconds, for a kernel with `CONFIG_HZ=250`.
 const TICK_MS: u64 = 4;
-/// What write-back throttling aims at by itself, microseconds: on flash and on disks (`wbt_default_latency_nsec`).
+/// The kernel's default target of write-back throttling in microseconds: on flash, and on rotating
+/// disks (`wbt_default_latency_nsec`).
 const WBT: [&str; 2] = ["2000", "75000"];
 
-/// Files below `iosched` with what they say at first.
+/// The tunables of each elevator, with their initial values.
 const DEFAULTS: [(&str, &[(&str, &str)]); 3] = [
     (
         "bfq",
@@ -46,11 +47,13 @@ const DEFAULTS: [(&str, &[(&str, &str)]); 3] = [
     ),
 ];
 
+/// Handles a write to a file of a queue, with the kernel's rounding and limits.
 pub(super) fn write(fake: &mut Fake, device: &str, file: &str, text: &str) -> io::Result<()> {
     let path = format!("{device}/queue/{file}");
     if file == "scheduler" {
         return switch(fake, device, text);
     }
+    // -1 restores the default target, but the kernel still counts the value as set by the user.
     if file == "wbt_lat_usec" && text == "-1" {
         fake.manual_wbt.insert(device.to_owned());
         fake.set(path, own_wbt(fake, device));
@@ -63,8 +66,10 @@ pub(super) fn write(fake: &mut Fake, device: &str, file: &str, text: &str) -> io
             if has_none && number > tags(fake, device) {
                 return Err(Errno::INVAL.into());
             }
+            // BLKDEV_MIN_RQ: the kernel raises smaller values (`queue_requests_store`).
             number.max(4)
         }
+        // The kernel keeps whole pages of 4 KiB.
         "read_ahead_kb" => number & !3,
         "rotational" => u64::from(number > 0),
         "max_sectors_kb" => {
@@ -83,6 +88,7 @@ pub(super) fn write(fake: &mut Fake, device: &str, file: &str, text: &str) -> io
             Some(tunable) => {
                 let (least, most) = tunable.bounds;
                 let number = number.clamp(least, most);
+                // These tunables are stored in jiffies, and read back as milliseconds.
                 if tunable.ticks {
                     number.div_ceil(TICK_MS) * TICK_MS
                 } else {
@@ -96,22 +102,25 @@ pub(super) fn write(fake: &mut Fake, device: &str, file: &str, text: &str) -> io
     Ok(())
 }
 
+/// Returns the tags of a device, 64 unless the recording has a number.
 fn tags(fake: &Fake, device: &str) -> u64 {
     fake.tags.get(device).copied().unwrap_or(64).into()
 }
 
-/// The elevator of a device.
+/// Returns the elevator of a device.
 pub(super) fn scheduler(fake: &Fake, device: &str) -> String {
     let text = fake.text(&format!("{device}/queue/scheduler"));
     Knob::Scheduler.value(text.unwrap_or("none"), "")
 }
 
+/// Returns the default target of write-back throttling of a device.
 fn own_wbt(fake: &Fake, device: &str) -> &'static str {
     let seeks = fake.text(&format!("{device}/queue/rotational"));
     WBT[usize::from(seeks.is_ok_and(|t| t.trim() == "1"))]
 }
 
-/// Write-back throttling is off beside bfq and io.cost, and by itself again when they go; what somebody set stays.
+/// Switches write-back throttling on or off. bfq and io.cost switch it off, and it returns to its
+/// default after both are gone. A target that was set explicitly stays.
 pub(super) fn throttle_writeback(fake: &mut Fake, device: &str, on: bool) {
     let path = format!("{device}/queue/wbt_lat_usec");
     if !fake.nodes.contains_key(&path) || fake.manual_wbt.contains(device) {
@@ -122,6 +131,7 @@ pub(super) fn throttle_writeback(fake: &mut Fake, device: &str, on: bool) {
     fake.set(path, text);
 }
 
+/// Selects an elevator, loads its module if necessary, and resets everything that depends on it.
 fn switch(fake: &mut Fake, device: &str, to: &str) -> io::Result<()> {
     let to = to.trim();
     let path = format!("{device}/queue/scheduler");
@@ -137,6 +147,7 @@ fn switch(fake: &mut Fake, device: &str, to: &str) -> io::Result<()> {
     if !listed(fake) {
         return Err(Errno::INVAL.into());
     }
+    // Selecting the present elevator again resets nothing (`elevator_change`).
     if before == to {
         return Ok(());
     }
@@ -151,6 +162,7 @@ fn switch(fake: &mut Fake, device: &str, to: &str) -> io::Result<()> {
     let text = chosen.collect::<Vec<_>>().join(" ");
     fake.set(path, text);
     let tags = tags(fake, device);
+    // `blk_mq_init_sched`: twice the smaller of the tags and BLKDEV_DEFAULT_RQ (128).
     let nr_requests = if to == "none" {
         tags
     } else {
@@ -160,6 +172,7 @@ fn switch(fake: &mut Fake, device: &str, to: &str) -> io::Result<()> {
         format!("{device}/queue/nr_requests"),
         nr_requests.to_string(),
     );
+    // The tunables belong to the elevator that was replaced.
     fake.take(&format!("{device}/queue/iosched"));
     let own = DEFAULTS.iter().find(|(name, _)| *name == to);
     for (file, text) in own.iter().flat_map(|(_, files)| *files) {
@@ -172,7 +185,7 @@ fn switch(fake: &mut Fake, device: &str, to: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The module of an elevator comes: every queue has it to choose.
+/// Loads the module of an elevator. Every queue can choose it afterwards.
 fn load(fake: &mut Fake, name: &str) {
     for (path, node) in &mut fake.nodes {
         if let (true, Node::File(text)) = (path.ends_with("/queue/scheduler"), node) {

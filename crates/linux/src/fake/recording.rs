@@ -1,9 +1,9 @@
-//! The text of a recording.
+//! The parser of recorded hosts. [`Fake::new`] describes the format.
 
 use super::{Fake, Node};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reads a recording.
+/// Parses a recording into a host.
 pub(super) fn read(recording: &str) -> Fake {
     let mut fake = Fake {
         nodes: BTreeMap::new(),
@@ -34,7 +34,7 @@ pub(super) fn read(recording: &str) -> Fake {
     fake
 }
 
-/// Reads a line; returns the path that it is about.
+/// Parses one line, and returns the path that it describes.
 fn line(fake: &mut Fake, line: &str) -> String {
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     let words = rest.split_whitespace().map(str::to_owned);

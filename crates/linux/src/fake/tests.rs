@@ -29,6 +29,7 @@ fn errno(result: io::Result<()>) -> Option<i32> {
 fn a_scheduler_resets_what_depends_on_it() {
     let mut host = Fake::new(HOST);
     let queue = |file: &str| format!("/sys/dev/block/8:0/queue/{file}");
+    // A new elevator sets nr_requests to twice the 32 tags, so that the 100 is lost.
     host.write(&queue("nr_requests"), "100").unwrap();
     host.write(&queue("scheduler"), "bfq").unwrap();
     let is = |host: &Fake, file: &str| host.read(&queue(file)).unwrap();
@@ -37,10 +38,12 @@ fn a_scheduler_resets_what_depends_on_it() {
     assert_eq!(is(&host, "wbt_lat_usec"), "0");
     assert!(!host.exists(&queue("iosched/read_expire")));
     host.write(&queue("iosched/timeout_sync"), "125").unwrap();
+    // 125 ms are rounded up to ticks of 4 ms.
     assert_eq!(is(&host, "iosched/timeout_sync"), "128", "in ticks");
     assert_eq!(errno(host.write(&queue("scheduler"), "deadline")), Some(22));
     host.write(&queue("scheduler"), "none").unwrap();
     assert_eq!(is(&host, "wbt_lat_usec"), "75000");
+    // Without an elevator, requests are limited by the 32 tags.
     assert_eq!(errno(host.write(&queue("nr_requests"), "33")), Some(22));
     assert_eq!(
         errno(host.write(&queue("max_sectors_kb"), "1024")),
@@ -68,6 +71,8 @@ fn the_files_of_the_controller_come_and_go_with_it() {
     host.write("/cg/a/io.max", "8:0 rbps=max wiops=max")
         .unwrap();
     assert_eq!(host.read("/cg/a/io.max").unwrap(), "");
+    // 19: ENODEV, because there is no device 8:1. 34: ERANGE. 95: EOPNOTSUPP, because bfq is not
+    // the elevator. 16: EBUSY.
     assert_eq!(errno(host.write("/cg/a/io.max", "8:1 rbps=5")), Some(19));
     assert_eq!(errno(host.write("/cg/a/io.max", "8:0 rbps=0")), Some(34));
     assert!(!host.exists("/cg/a/io.bfq.weight"), "it is not loaded");

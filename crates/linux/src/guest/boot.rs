@@ -1,4 +1,7 @@
-//! Boots a guest and returns what it did.
+//! Boots a guest in QEMU and returns its output.
+//!
+//! [`Guest`] describes the guest, and [`Guest::run`] boots it. Time in the guest is counted in
+//! instructions (`-icount`), so that a run is repeatable and independent of this machine's speed.
 
 use crate::guest::error::Error;
 use crate::guest::initrd::Initrd;
@@ -12,58 +15,63 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes that a guest may leave in `/out`.
+/// The maximum size of the archive of `/out`, in bytes.
 pub const OUT_MAX: u64 = 512 << 20;
 
-/// How often somebody is asked whether the guest is to go on.
+/// The interval at which `run_while` asks whether the guest may continue.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What the first process says first, and last.
+/// The first line that the guest's first process prints.
 const BEGIN: &str = "guest: kernel ";
+/// The last line that the guest's first process prints.
 pub(crate) const END: &str = "guest: end";
 
-/// Lines of the console that are shown of a guest without an end.
+/// The number of lines at the end of the console that an error shows.
 const LINES: usize = 15;
 
-/// What is booted.
+/// A description of a guest to be booted.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// The kernel.
+    /// The kernel that the guest boots.
     pub kernel: Kernel,
-    /// Programs of this machine, which are in `/bin` there, with their libraries. Busybox is there always.
+    /// Programs of this machine that are copied to `/bin` of the guest, with their libraries.
+    /// Busybox is always included.
     pub programs: Vec<PathBuf>,
-    /// Modules of the kernel beyond those that every guest has.
+    /// Modules of the kernel in addition to those that every guest has.
     pub modules: Vec<&'static str>,
-    /// Files, by their names in `/files`.
+    /// Files by their names in `/files` of the guest.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// What the guest does: a script in the words of busybox's shell and of this crate's `init`.
+    /// The commands of the guest: a script for busybox's shell, with the functions of this crate's
+    /// `init`.
     pub script: String,
-    /// Processors, which take turns: an instruction of any of them is counted.
+    /// The number of processors. They take turns, because the instructions of all of them advance
+    /// one clock.
     pub processors: u8,
-    /// Memory, MiB.
+    /// The size of the guest's memory, in MiB.
     pub memory_mib: u32,
-    /// Sizes in MiB of further disks of virtio, zeroed, which are there once the script has loaded `virtio_blk`. A run with such
-    /// a disk in use does not repeat to the byte: this machine answers for it in its own time.
+    /// The sizes of further virtio disks in MiB. They are zeroed, and appear when the script has
+    /// loaded `virtio_blk`. A run that uses such a disk is not repeatable to the byte, because this
+    /// machine serves the disk in real time.
     pub disks_mib: Vec<u32>,
-    /// What random numbers come from.
+    /// The seed of the guest's random numbers.
     pub seed: u64,
-    /// An instruction takes two to the power of this, nanoseconds.
+    /// The duration of an instruction, as a power of two in nanoseconds.
     pub shift: u8,
-    /// Real time that it may take.
+    /// The maximum duration of the run, in real time.
     pub limit: Duration,
 }
 
-/// What a guest did.
+/// The output of a guest that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ran {
-    /// The lines on its console; the first is `guest: kernel RELEASE`.
+    /// The lines of the guest's console. The first is `guest: kernel RELEASE`.
     pub console: Vec<String>,
-    /// The files in `/out`, by their paths there.
+    /// The files in `/out`, by their paths below it.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Guest {
-    /// A guest with 1 GiB of memory and ten minutes.
+    /// Describes a guest with 1 GiB of memory, which can run for ten minutes.
     pub fn new(kernel: Kernel, script: impl Into<String>) -> Self {
         Self {
             kernel,
@@ -80,10 +88,11 @@ impl Guest {
         }
     }
 
-    /// Adds a program.
+    /// Adds a program of this machine to the guest.
     ///
     /// # Errors
-    /// There is none of that name in `PATH`.
+    /// Returns an error if `PATH` has no program of this name. The error mentions the package that
+    /// has it.
     pub fn add_program(&mut self, name: &'static str, package: &'static str) -> Result<(), Error> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut all = std::env::split_paths(&path).map(|directory| directory.join(name));
@@ -97,18 +106,20 @@ impl Guest {
         Ok(())
     }
 
-    /// Boots it, and waits for its end.
+    /// Boots the guest, and waits for its end.
     ///
     /// # Errors
-    /// It cannot be started, did not come to an end, or took too long.
+    /// Returns an error if the guest cannot be started, does not reach its end, or takes too long.
     pub fn run(&self) -> Result<Ran, Error> {
         self.run_while(|_| (), || true)
     }
 
-    /// The same; `line` gets each line of the console as it comes, and the guest is ended soon after `go_on` says no.
+    /// Boots the guest like [`run`](Self::run), passes each line of the console to `line`, and ends
+    /// the guest soon after `go_on` has returned false.
     ///
     /// # Errors
-    /// See [`run`](Self::run), or it was ended.
+    /// Returns the errors of [`run`](Self::run), or [`Error::Interrupted`] if `go_on` ended the
+    /// guest.
     pub fn run_while(
         &self,
         mut line: impl FnMut(&str),
@@ -118,11 +129,14 @@ impl Guest {
         let scratch = scratch.map_err(Error::file(&std::env::temp_dir()))?;
         self.write_initrd(&scratch.path().join("initrd"))?;
         let out = scratch.path().join("out");
+        // The guest writes a tar archive of /out to this disk.
         zeroed(&out, OUT_MAX)?;
         let (mut qemu, lines) = self.start(scratch.path())?;
         let console = follow(&lines, self.limit, &mut line, go_on);
+        // The guest powers itself off. This ends one that hangs, or that `go_on` has ended.
         qemu.end();
         let console = console?;
+        // A kernel that panics also ends QEMU, but without this line.
         if !console.iter().any(|line| line == END) {
             return Err(Error::Died(last(&console)));
         }
@@ -130,10 +144,11 @@ impl Guest {
         Ok(Ran { console, files })
     }
 
-    /// Writes the files that it begins with as a kernel takes them: for a test that boots it in another way.
+    /// Writes the guest's initial files in the form that a kernel boots from, for tests that boot
+    /// it in another way.
     ///
     /// # Errors
-    /// One of them cannot be read, or `to` not be written.
+    /// Returns an error if one of the files cannot be read, or if `to` cannot be written.
     pub fn write_initrd(&self, to: &Path) -> Result<(), Error> {
         let mut initrd = Initrd::new(&self.kernel, &self.modules, &self.script)?;
         for program in &self.programs {
@@ -147,19 +162,26 @@ impl Guest {
         file.flush().map_err(Error::file(to))
     }
 
+    /// Starts QEMU. Returns the lines of its standard output and error through a channel.
     fn start(&self, scratch: &Path) -> Result<(Qemu, Receiver<String>), Error> {
         let mut qemu = Command::new("qemu-system-x86_64");
-        // No Spectre mitigations: they cost instructions. No random numbers of this processor's, and no addresses that they choose.
+        // Mitigations of Spectre cost instructions, and therefore time. RDRAND and RDSEED would
+        // return numbers of this processor, and kernel addresses drawn from them, so that runs
+        // would differ.
         qemu.args(["-accel", "tcg", "-cpu", "qemu64,-rdrand,-rdseed"])
             .args(["-smp", &self.processors.to_string()])
+            // `sleep=off`: the clock jumps over idle time instead of waiting in real time.
             .args(["-icount", &format!("shift={},sleep=off", self.shift)])
+            // The time of day follows the virtual clock from a fixed date.
             .args(["-rtc", "clock=vm,base=2026-01-01"])
             .args(["-m", &self.memory_mib.to_string(), "-seed", &self.seed.to_string()])
+            // -no-reboot: a panic of the kernel (panic=-1) ends QEMU.
             .args(["-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio"])
             .arg("-kernel").arg(self.kernel.image())
             .arg("-initrd").arg(scratch.join("initrd"))
             .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=off nokaslr tsc=reliable"]);
         let mut disk = |name: &str, file: &Path| {
+            // The disks are deleted after the run, so that no flush is needed (cache=unsafe).
             let drive = format!(
                 "if=none,id={name},format=raw,cache=unsafe,file={}",
                 file.display()
@@ -187,6 +209,7 @@ impl Guest {
             child.stdout.take().map(|o| Box::new(o) as _),
             child.stderr.take().map(|o| Box::new(o) as _),
         ];
+        // Both outputs must be read, because a full pipe would block QEMU.
         for output in outputs.into_iter().flatten() {
             let send = send.clone();
             thread::spawn(move || {
@@ -202,11 +225,12 @@ impl Guest {
     }
 }
 
-/// QEMU's process, which ends with this at the latest.
+/// The process of QEMU, which is killed when this is dropped.
 struct Qemu(Child);
 
 impl Qemu {
     fn end(&mut self) {
+        // An error means that the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -218,7 +242,7 @@ impl Drop for Qemu {
     }
 }
 
-/// The lines of a console until it ends.
+/// Collects the lines of a console until it ends.
 fn follow(
     lines: &Receiver<String>,
     limit: Duration,
@@ -230,7 +254,8 @@ fn follow(
         match lines.recv_timeout(LOOK) {
             Ok(line) => {
                 if let Some(at) = line.find(BEGIN) {
-                    // What firmware and boot loader say is not the guest's.
+                    // The firmware and the boot loader print to the same port before the guest
+                    // does.
                     console.clear();
                     console.push(line[at..].to_owned());
                     continue;
@@ -251,18 +276,18 @@ fn follow(
     }
 }
 
-/// The end of what was said.
+/// Returns the last lines of a console, for errors.
 pub(crate) fn last(console: &[String]) -> String {
     console[console.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// Makes a file of zeroes, which takes no room on a disk.
+/// Makes a sparse file of zeroes, which occupies no space on disk.
 fn zeroed(path: &Path, size: u64) -> Result<(), Error> {
     let made = File::create(path).and_then(|file| file.set_len(size));
     made.map_err(Error::file(path))
 }
 
-/// The files of an archive.
+/// Returns the files of a tar archive.
 fn unpack(archive: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let read = || {
         let mut files = BTreeMap::new();

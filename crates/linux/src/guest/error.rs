@@ -1,58 +1,58 @@
-//! Why there is no kernel, or no guest.
+//! Errors of finding a kernel or running a guest.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What went wrong.
+/// The reason why a guest could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory.
+    /// A file or directory cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the system returned.
         source: io::Error,
     },
-    /// A program that is not installed.
+    /// A program of this machine is not installed.
     #[error("{program} cannot be started ({source}); install package {package}")]
     Program {
-        /// Its name.
+        /// The name of the program.
         program: &'static str,
-        /// What the system said.
+        /// The error that the system returned.
         source: io::Error,
-        /// Debian's package that has it.
+        /// The Debian package that contains the program.
         package: &'static str,
     },
-    /// A program that failed.
+    /// A program of this machine failed.
     #[error("{program} failed: {said}")]
     Failed {
-        /// Its name.
+        /// The name of the program.
         program: &'static str,
-        /// The end of what it said.
+        /// The end of its standard error.
         said: String,
     },
-    /// A kernel by a name that none has.
+    /// The name of a kernel is unknown.
     #[error(
         "unknown kernel {0}: use 6.1, 6.12 or 7, a directory with vmlinuz and modules/*.ko, or a kernel built as a program"
     )]
     NoKernel(String),
-    /// A file to be put into the guest that another one has the name of.
+    /// Two files for the guest have the same name.
     #[error("two files have the name {0} in the guest")]
     Twice(String),
-    /// The guest did not come to its end.
+    /// The guest stopped before it reached its end. Has the end of the console.
     #[error("the guest stopped before its end; its last lines:\n{0}")]
     Died(String),
-    /// It took too long.
+    /// The guest took too long in real time.
     #[error("the guest was still running after {} s of real time; its last lines:\n{said}", limit.as_secs())]
     Late {
-        /// How long it may have taken.
+        /// The maximum duration of the run.
         limit: Duration,
-        /// The end of what it said.
+        /// The end of the console.
         said: String,
     },
-    /// It was to be ended.
+    /// The caller ended the guest.
     #[error("interrupted")]
     Interrupted,
 }

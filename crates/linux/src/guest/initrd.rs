@@ -1,4 +1,4 @@
-//! The files that a guest begins with.
+//! The initial file system of a guest, as a cpio archive.
 
 use crate::guest::error::Error;
 use crate::guest::kernel::{Kernel, said};
@@ -10,15 +10,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the first process does.
+/// The script that is the guest's first process.
 const INIT: &str = include_str!("init");
 
-/// Directories that are there from the beginning.
+/// The directories that exist from the beginning.
 const DIRECTORIES: [&str; 9] = [
     "bin", "dev", "files", "modules", "out", "proc", "run", "sys", "tmp",
 ];
 
-/// Modules that are in every guest, where the kernel has them.
+/// The modules that every guest has, if its kernel has them.
 const MODULES: [&str; 16] = [
     "bfq",
     "dm_delay",
@@ -38,32 +38,35 @@ const MODULES: [&str; 16] = [
     "virtio_pci",
 ];
 
-/// A file in the guest: its mode and bytes.
+/// The mode and the content of a file in the guest.
 type Entry = (u32, Vec<u8>);
 
-/// The files of a guest by their paths, which say where they are from the root, without a slash before.
+/// The files of a guest by their paths relative to the root, without a leading slash.
 #[derive(Default)]
 pub(crate) struct Initrd {
     files: BTreeMap<String, Entry>,
 }
 
 impl Initrd {
-    /// Busybox, the modules of a kernel that every guest has and further ones, and a script, which is sourced by the first process.
+    /// Collects busybox, the standard and further modules of a kernel, and a script. The first
+    /// process sources the script.
     pub(crate) fn new(kernel: &Kernel, modules: &[&str], script: &str) -> Result<Self, Error> {
         let mut initrd = Self::default();
         let busybox = ["/usr/bin/busybox", "/bin/busybox"].map(Path::new);
         let busybox = busybox.into_iter().find(|p| p.exists());
+        // If neither path exists, the error names the usual one.
         let busybox = busybox.unwrap_or_else(|| Path::new("/bin/busybox"));
         initrd.put(busybox, "bin/busybox")?;
         initrd.files.insert("init".into(), (0o755, INIT.into()));
         initrd.add("files/script", script.as_bytes())?;
         initrd.modules(&kernel.modules(), modules)?;
+        // The script's `has` needs to tell a module that is built in from one that is missing.
         let builtin = kernel.builtin().join("\n") + "\n";
         initrd.add("modules/builtin", builtin.as_bytes())?;
         Ok(initrd)
     }
 
-    /// A file with these bytes.
+    /// Adds a file with this content.
     pub(crate) fn add(&mut self, path: &str, bytes: &[u8]) -> Result<(), Error> {
         match self.files.insert(path.to_owned(), (0o644, bytes.to_vec())) {
             Some(_) => Err(Error::Twice(path.to_owned())),
@@ -71,7 +74,7 @@ impl Initrd {
         }
     }
 
-    /// A program of this machine, in `/bin`, with the libraries that it is linked to.
+    /// Adds a program of this machine to `/bin`, with the shared libraries that it is linked to.
     pub(crate) fn program(&mut self, program: &Path) -> Result<(), Error> {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let to = format!("bin/{name}");
@@ -79,7 +82,7 @@ impl Initrd {
             return Err(Error::Twice(to));
         }
         self.put(program, &to)?;
-        // Of a program that is linked to none it says so, and fails.
+        // `ldd` fails for a static program, which needs no libraries.
         let Ok(libraries) = said("ldd", "libc-bin", Command::new("ldd").arg(program)) else {
             return Ok(());
         };
@@ -93,6 +96,7 @@ impl Initrd {
         Ok(())
     }
 
+    /// Adds a file of this machine with its permissions.
     fn put(&mut self, from: &Path, to: &str) -> Result<(), Error> {
         let bytes = fs::read(from).map_err(Error::file(from))?;
         let mode = fs::metadata(from)
@@ -104,7 +108,8 @@ impl Initrd {
         Ok(())
     }
 
-    /// The modules, and for each a file with those that are loaded before it.
+    /// Adds the modules, and for each of them a file with the order in which to load it and its
+    /// dependencies.
     fn modules(&mut self, directory: &Path, further: &[&str]) -> Result<(), Error> {
         let mut paths: BTreeMap<String, PathBuf> = BTreeMap::new();
         for entry in fs::read_dir(directory)
@@ -113,6 +118,7 @@ impl Initrd {
         {
             let file = entry.file_name().to_string_lossy().into_owned();
             if let Some(name) = file.strip_suffix(".ko") {
+                // The kernel treats `-` and `_` in names of modules as equal, and prints `_`.
                 paths.insert(name.replace('-', "_"), entry.path());
             }
         }
@@ -126,7 +132,8 @@ impl Initrd {
         Ok(())
     }
 
-    /// A module behind those that it needs, unless the kernel has these built in.
+    /// Adds a module and its dependencies, in the order in which they must be loaded. Dependencies
+    /// that are built into the kernel have no file.
     fn module(
         &mut self,
         paths: &BTreeMap<String, PathBuf>,
@@ -134,6 +141,7 @@ impl Initrd {
         order: &mut Vec<String>,
         seen: &mut BTreeSet<String>,
     ) -> Result<(), Error> {
+        // A module without a file is built into the kernel.
         let Some(path) = paths.get(name).filter(|_| seen.insert(name.to_owned())) else {
             return Ok(());
         };
@@ -147,7 +155,8 @@ impl Initrd {
         Ok(())
     }
 
-    /// Writes the archive, in which nothing depends on when or where it is made.
+    /// Writes the archive. Its bytes depend on the files only, not on the time or place at which it
+    /// is made.
     pub(crate) fn write(&self, to: impl Write) -> std::io::Result<()> {
         let mut directories: BTreeSet<&str> = DIRECTORIES.into();
         for path in self.files.keys() {
@@ -156,12 +165,15 @@ impl Initrd {
         }
         let (mut to, mut inode) = (to, 1);
         let mut write = |path: &str, mode: u32, bytes: &[u8]| {
+            // The time of modification stays 0, so that the archive is repeatable.
             let entry = NewcBuilder::new(path).ino(inode).mode(mode).nlink(1);
             inode += 1;
+            // The size field of the format has 32 bits. No file of a guest is near 4 GiB.
             let mut writer = entry.write(&mut to, bytes.len() as u32);
             writer.write_all(bytes)?;
             writer.finish().map(drop)
         };
+        // The kernel unpacks the entries in order and does not make missing directories.
         for directory in directories {
             write(directory, 0o040_755, &[])?;
         }
@@ -172,7 +184,8 @@ impl Initrd {
     }
 }
 
-/// The modules that one needs, from the text `depends=` in it.
+/// Returns the names of the modules that a module needs, from the text `depends=` in its `.modinfo`
+/// section.
 fn needs(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|w| w == KEY) else {

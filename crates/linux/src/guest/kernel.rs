@@ -1,4 +1,4 @@
-//! Where a kernel comes from.
+//! Finds the kernel of a guest, and downloads it from Debian if necessary.
 
 use crate::guest::error::Error;
 use std::env;
@@ -7,13 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The versions that are downloaded by name: the name, and the release of Debian that has it.
+/// The versions that can be downloaded by name: the name, and the release of Debian that has the
+/// version.
 pub const VERSIONS: [(&str, &str); 3] = [("6.1", "bookworm"), ("6.12", "trixie"), ("7", "sid")];
 
 /// Debian's metapackage of the kernel for virtual machines.
 const META: &str = "linux-image-cloud-amd64";
 
-/// Directories of modules that a guest may need.
+/// The directories of a kernel's modules that a guest can need.
 const NEEDED: [&str; 10] = [
     "arch",
     "block",
@@ -27,8 +28,9 @@ const NEEDED: [&str; 10] = [
     "lib",
 ];
 
-/// A kernel on this machine: one that is a program, or a directory with `vmlinuz`, its modules in `modules`, the list of those that are built in in `builtin`, and its
-/// release in `release`; the last two may be missing.
+/// A kernel on this machine, in one of two forms. The first is a program (User-mode Linux). The
+/// second is a directory with `vmlinuz` and `modules`. It can also have the list of built-in
+/// modules in `builtin` and the kernel's release in `release`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kernel {
     directory: PathBuf,
@@ -36,12 +38,16 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel of a version (see [`VERSIONS`]), directory or program. A version that is not there is downloaded from Debian into
-    /// `WEIR_GUEST`, or else `weir/guest` in the user's cache; `WEIR_DEBIAN_MIRROR` is another mirror. `tell` gets a line before that.
+    /// Finds the kernel of a version (see [`VERSIONS`]), directory or program.
+    ///
+    /// A version that is not on this machine is downloaded from Debian into `WEIR_GUEST`, or by
+    /// default into `weir/guest` in the user's cache. `WEIR_DEBIAN_MIRROR` sets another mirror.
+    /// `tell` gets a line before the download.
     ///
     /// # Errors
-    /// There is none of that name, or it cannot be had.
+    /// Returns an error if the name is unknown, or if the kernel cannot be downloaded.
     pub fn find(name: &str, tell: impl FnOnce(&str)) -> Result<Self, Error> {
+        // A name with a slash is a path.
         if name.contains('/') {
             let directory = PathBuf::from(name);
             if !directory.is_file() && !directory.join("vmlinuz").exists() {
@@ -53,6 +59,7 @@ impl Kernel {
             return Err(Error::NoKernel(name.to_owned()));
         };
         let directory = cache().join(version);
+        // `release` is written last, and the directory appears by a rename, so that it is complete.
         if !directory.join("release").exists() {
             tell(&format!("downloading Linux {version} for guests, once"));
             fetch(suite, &directory)?;
@@ -60,9 +67,11 @@ impl Kernel {
         Ok(Self::at(directory))
     }
 
-    /// Asks a program for its release; a directory has it recorded, or its name has to do.
+    /// Reads the release: a program prints it, a directory has it recorded. Without a record, the
+    /// directory's name is used.
     fn at(directory: PathBuf) -> Self {
         let release = if directory.is_file() {
+            // User-mode Linux prints its release.
             said("linux", "none", Command::new(&directory).arg("--version")).ok()
         } else {
             fs::read_to_string(directory.join("release")).ok()
@@ -72,22 +81,24 @@ impl Kernel {
         Self { directory, release }
     }
 
-    /// The kernel that is a program, if this is one: it is booted by [`Lockstep`](crate::guest::Lockstep).
+    /// Returns the path of a kernel that is a program, or `None`.
+    /// [`Lockstep`](crate::guest::Lockstep) boots such a kernel.
     pub fn program(&self) -> Option<&Path> {
         Some(self.directory.as_path()).filter(|file| file.is_file())
     }
 
-    /// Its image.
+    /// Returns the path of the kernel's image.
     pub fn image(&self) -> PathBuf {
         self.directory.join("vmlinuz")
     }
 
-    /// The directory with its modules, `NAME.ko` each.
+    /// Returns the directory with the kernel's modules, `NAME.ko` each.
     pub fn modules(&self) -> PathBuf {
         self.directory.join("modules")
     }
 
-    /// The names of the modules that are built into it, where that is recorded.
+    /// Returns the names of the modules that are built in, or nothing if there is no record of
+    /// them.
     pub(crate) fn builtin(&self) -> Vec<String> {
         let recorded = fs::read_to_string(self.directory.join("builtin"));
         let paths = recorded.unwrap_or_default();
@@ -96,13 +107,14 @@ impl Kernel {
         names.map(|name| name.replace('-', "_")).collect()
     }
 
-    /// What it calls itself, as `uname -r` would; the directory's name where that is not recorded.
+    /// Returns the kernel's release as in `uname -r`, or the directory's name if the release is not
+    /// recorded.
     pub fn release(&self) -> &str {
         &self.release
     }
 }
 
-/// Where downloaded kernels are.
+/// Returns the directory of downloaded kernels.
 fn cache() -> PathBuf {
     if let Some(place) = env::var_os("WEIR_GUEST") {
         return place.into();
@@ -112,10 +124,11 @@ fn cache() -> PathBuf {
     cache.join("weir/guest")
 }
 
-/// Downloads a release's kernel. The directory is there whole or not at all.
+/// Downloads the kernel of a Debian release. The directory is complete, or does not exist.
 fn fetch(suite: &str, directory: &Path) -> Result<(), Error> {
     let parent = directory.parent().unwrap_or(directory);
     fs::create_dir_all(parent).map_err(Error::file(parent))?;
+    // It must be in the same file system, because it is renamed later.
     let scratch = tempfile::Builder::new()
         .prefix(".kernel-")
         .tempdir_in(parent);
@@ -128,20 +141,22 @@ fn fetch(suite: &str, directory: &Path) -> Result<(), Error> {
     let new = scratch.path().join("new");
     unpack(scratch.path(), &new)?;
     match fs::rename(&new, directory) {
-        // Another process was sooner.
+        // Another process has downloaded the same kernel at the same time.
         Err(_) if directory.join("release").exists() => Ok(()),
         renamed => renamed.map_err(Error::file(directory)),
     }
 }
 
-/// apt with lists and packages of its own, so that nothing of this machine's changes.
+/// apt with its own lists and packages, so that the state of this machine does not change.
 struct Apt<'a> {
     place: &'a Path,
     options: Vec<String>,
 }
 
 impl<'a> Apt<'a> {
+    /// Prepares the directories and the list of sources for a Debian release.
     fn new(suite: &str, place: &'a Path) -> Result<Self, Error> {
+        // apt does not make these directories itself.
         for directory in ["lists/partial", "cache/archives/partial"] {
             let directory = place.join(directory);
             fs::create_dir_all(&directory).map_err(Error::file(&directory))?;
@@ -159,7 +174,10 @@ impl<'a> Apt<'a> {
             option("Dir::Etc::sourceparts", Path::new("/dev/null")),
             option("Dir::State::lists", &place.join("lists")),
             option("Dir::Cache", &place.join("cache")),
+            // Guests are x86-64, whatever this machine is.
             "-oAPT::Architecture=amd64".to_owned(),
+            // apt's own user `_apt` cannot write to the scratch directory, which belongs to the
+            // caller.
             "-oAPT::Sandbox::User=root".to_owned(),
         ];
         Ok(Self { place, options })
@@ -174,10 +192,12 @@ impl<'a> Apt<'a> {
         said(program, "apt", &mut command)
     }
 
-    /// The packages with the kernel and its modules: one, or several from Linux 7 on.
+    /// Returns the packages with the kernel and its modules. There is one up to Linux 6, and there
+    /// are several from Linux 7 on.
     fn kernels(&self) -> Result<Vec<String>, Error> {
         let words = ["depends", "--recurse", "--important", META];
         let all = self.run("apt-cache", &words)?;
+        // The packages have a version after the prefix, and the metapackages do not.
         let is_kernel = |name: &&str| {
             let parts = ["image", "binary", "modules", "base"].map(|p| format!("linux-{p}-"));
             let version = parts
@@ -196,7 +216,7 @@ impl<'a> Apt<'a> {
     }
 }
 
-/// Makes a kernel's directory of the packages in a directory.
+/// Makes the directory of a kernel from the packages in a directory.
 fn unpack(packages: &Path, to: &Path) -> Result<(), Error> {
     let root = packages.join("root");
     for entry in fs::read_dir(packages)
@@ -239,7 +259,7 @@ fn unpack(packages: &Path, to: &Path) -> Result<(), Error> {
     fs::write(&recorded, release).map_err(Error::file(&recorded))
 }
 
-/// Whether a file is a module of one of the directories.
+/// Returns true if a file is a module in one of the [`NEEDED`] directories.
 fn is_needed(file: &Path) -> bool {
     let path = file.to_string_lossy();
     let name = path.strip_suffix(".xz").unwrap_or(&path);
@@ -249,7 +269,7 @@ fn is_needed(file: &Path) -> bool {
     module.is_some_and(|(_, inside)| NEEDED.iter().any(|n| Path::new(inside).starts_with(n)))
 }
 
-/// Calls for each regular file below a directory.
+/// Calls `each` for each regular file below a directory.
 fn visit(directory: &Path, each: &mut dyn FnMut(&Path) -> Result<(), Error>) -> Result<(), Error> {
     for entry in fs::read_dir(directory)
         .map_err(Error::file(directory))?
@@ -264,7 +284,7 @@ fn visit(directory: &Path, each: &mut dyn FnMut(&Path) -> Result<(), Error>) -> 
     Ok(())
 }
 
-/// What a program writes to standard output.
+/// Runs a program, and returns its standard output.
 pub(crate) fn said(
     program: &'static str,
     package: &'static str,

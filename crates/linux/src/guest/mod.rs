@@ -1,11 +1,16 @@
-//! A laboratory with a real kernel: Debian's, unmodified, in a machine whose clock counts instructions.
+//! A laboratory with a real kernel: Debian's, unmodified, in a machine whose clock counts
+//! instructions.
 //!
-//! QEMU executes one instruction a nanosecond (`-icount`) and lets the clock jump while the guest sleeps, so that a run has a time of its
-//! own and repeats: to the byte in most boots, and to a thousandth where a server and fio run for seconds. [`Kernel`] finds a kernel, or
-//! downloads it once; [`Guest`] boots it with programs, files and a script, and returns what these wrote. Time in the guest says how many
-//! instructions something took, and nothing about the speed of this machine.
+//! QEMU executes one instruction per nanosecond (`-icount`), and the clock jumps while the guest
+//! sleeps, so that a run has a time of its own. Most boots repeat to the byte. Runs in which a
+//! server and fio work for seconds repeat to 0.1 %. A time in the guest tells how many instructions
+//! something took, and nothing about the speed of this machine.
 //!
-//! [`Lockstep`] is another: a kernel built as a program, whose processors are infinitely fast and whose disk is a modelled drive.
+//! [`Kernel`] finds a kernel, or downloads it once. [`Guest`] boots it with programs, files and a
+//! script, and returns their output.
+//!
+//! [`Lockstep`] is an alternative: a kernel that was built as a program, whose processors are
+//! infinitely fast and whose disk is a modelled drive.
 
 mod boot;
 mod error;

@@ -1,4 +1,4 @@
-//! Why a journal cannot be used.
+//! The errors of opening, reading and writing a journal.
 
 use crate::device::said;
 use rustix::io::Errno;
@@ -6,16 +6,16 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a journal cannot be used.
+/// The reason why a journal cannot be used.
 #[derive(Debug)]
 pub enum JournalError {
-    /// It cannot be read or written.
+    /// The file cannot be read or written. Has the operation that failed.
     File(PathBuf, &'static str, io::Error),
-    /// Another process works with it.
+    /// Another process holds the lock.
     Busy(PathBuf),
-    /// A line in its middle is none of its lines.
+    /// A complete line cannot be parsed. Has the line's number, from 1.
     Damaged(PathBuf, usize),
-    /// A later version of Weir wrote it.
+    /// A later version of Weir wrote the journal.
     Version(PathBuf, u32),
 }
 

@@ -25,6 +25,8 @@ fn what_was_not_put_back_is_found_again_and_half_a_line_is_none() {
     assert!(matches!(Journal::open(&path), Err(JournalError::Busy(_))));
     drop(journal);
     let whole = std::fs::read(&path).unwrap();
+    // At any length, the file is what a crash could have left: an incomplete last line does not
+    // count.
     for cut in 0..whole.len() {
         std::fs::write(&path, &whole[..cut]).unwrap();
         let journal = Journal::read(&path).unwrap();
@@ -80,6 +82,7 @@ fn it_does_not_grow_without_end() {
         journal.change("boot", None, made(name)).unwrap();
     }
     journal.undoing(1).unwrap();
+    // Each turn adds a line, so that the file is rewritten at least once.
     for turn in 0..2 * LINES_MAX {
         journal.done(0, turn.to_string()).unwrap();
     }
@@ -97,6 +100,7 @@ fn a_disk_without_room_refuses() {
     let path = folder.join("journal");
     let mut journal = Journal::open(&path).unwrap();
     journal.change("boot", None, made("a")).unwrap();
+    // Writes to /dev/full return ENOSPC (full(4)).
     let full = std::fs::OpenOptions::new()
         .write(true)
         .open("/dev/full")

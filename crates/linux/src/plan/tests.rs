@@ -20,7 +20,7 @@ unit = "stopped.service"
 share = 200
 "#;
 
-/// The writes of a plan, what it withholds, and how many problems there are.
+/// Returns the writes of a plan, the settings that it withholds, and the number of problems.
 fn planned(text: &str, change: impl FnOnce(&mut Fake)) -> (Vec<String>, Vec<String>, usize) {
     let mut fake = Fake::new(SERVER);
     change(&mut fake);
@@ -102,7 +102,7 @@ fn drives_that_are_refused_withhold_everything() {
         assert_eq!(writes, [""; 0], "{to}");
         assert!(found[0].starts_with(withheld), "{to}: {found:#?}");
     }
-    // Of a device mapper the limits remain.
+    // A device mapper supports limits only.
     let text = CONTRACTS.replace("/dev/disk/by-id/ata-disk", "/dev/dm-0");
     let text = text
         .replace("\"bfq\"", "\"bfq + io.max\"")
@@ -114,7 +114,7 @@ fn drives_that_are_refused_withhold_everything() {
         withheld[0].contains("queue/scheduler \"bfq\": dm-0 has no request queue"),
         "{withheld:#?}"
     );
-    // Nothing is proposed for it that is refused, too.
+    // The help does not propose a policy that would be refused as well.
     let text = CONTRACTS.replace("/dev/disk/by-id/ata-disk", "/dev/dm-0");
     let text = text.replace("\"bfq\"", "\"contract\"");
     let fake = Fake::new(SERVER);
@@ -124,7 +124,7 @@ fn drives_that_are_refused_withhold_everything() {
         help.contains("\"io.max\"") && !help.contains("\"bfq\""),
         "{help}"
     );
-    // Of two drives that are one device, the second has nothing.
+    // If two drives are the same device, the second one gets no settings.
     let second = "[drive.other]\ndevice = \"/dev/sda\"\npolicy = \"kyber\"\n";
     let (writes, withheld, problems) = planned(&[CONTRACTS, second].concat(), |_| ());
     assert!(

@@ -1,4 +1,7 @@
-//! What systemd is told of units that it has not delegated.
+//! systemd drop-ins for units that systemd has not delegated.
+//!
+//! Only systemd may write to the cgroups of such units, so that it is given the values instead of
+//! the kernel.
 
 use super::{Action, Target};
 use crate::files::Files;
@@ -6,18 +9,18 @@ use crate::knob::Knob;
 use crate::setting::{At, Setting};
 use std::collections::BTreeMap;
 
-/// Where files for units are until the next boot.
+/// The directory of drop-ins that last until the next boot.
 pub const FOLDER: &str = "/run/systemd/system";
 
-/// The file in the directory of a unit.
+/// The name of the drop-in in the directory of a unit.
 pub(crate) const FILE: &str = "50-weir.conf";
 
-/// Units with the directives for each.
+/// The directives of each unit's drop-in.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct DropIns(BTreeMap<String, Vec<String>>);
 
 impl DropIns {
-    /// Adds what is to be set of a device's members that are units.
+    /// Adds the settings of a device's members that are units.
     pub(super) fn add(&mut self, target: &Target, notes: &mut Vec<String>) {
         for setting in &target.settings {
             let At::Group(place) = setting.at else {
@@ -35,7 +38,7 @@ impl DropIns {
             }
             let all = self.0.entry(unit.clone()).or_default();
             for directive in directives {
-                // Weights of bfq and of io.cost have one directive.
+                // Weights of bfq and of io.cost are the same directive.
                 if !all.contains(&directive) {
                     all.push(directive);
                 }
@@ -43,7 +46,7 @@ impl DropIns {
         }
     }
 
-    /// The files.
+    /// Returns the actions that write the drop-ins.
     pub(super) fn actions(self, files: &dyn Files) -> Vec<Action> {
         let mut actions = Vec::new();
         for (unit, directives) in self.0 {
@@ -69,7 +72,7 @@ impl DropIns {
     }
 }
 
-/// The directives for a setting (systemd.resource-control(5)).
+/// Returns the directives for a setting (systemd.resource-control(5)).
 fn directives(link: &str, setting: &Setting) -> Vec<String> {
     match setting.knob {
         Knob::Weight => vec![format!("IODeviceWeight={link} {}", setting.value)],
@@ -99,8 +102,8 @@ fn directives(link: &str, setting: &Setting) -> Vec<String> {
     }
 }
 
-/// The weight of systemd that comes to this weight of bfq: it maps 1 to 100 onto the same, and 100 to 10000 onto 100 to 1000
-/// (`BFQ_WEIGHT` of its cgroup-util.h).
+/// Returns the systemd weight that systemd converts to this weight of bfq. systemd maps 1 to 100
+/// onto itself, and 100 to 10000 onto 100 to 1000 (`BFQ_WEIGHT` in its cgroup-util.h).
 fn scaled(weight: u64) -> u64 {
     if weight <= 100 {
         weight
@@ -117,6 +120,7 @@ mod tests {
     fn each_weight_of_bfq_is_the_one_that_systemd_writes() {
         for weight in 1..=1_000 {
             let systemd = scaled(weight);
+            // BFQ_WEIGHT of systemd's cgroup-util.h, in integers.
             let back = if systemd <= 100 {
                 100 - (100 - systemd)
             } else {

@@ -1,9 +1,13 @@
 //! Plays a plan under an unmodified kernel in a guest, on a modelled drive, in virtual time.
 //!
-//! The drive is `weir serve` with the model, in the guest, by ublk where the kernel has it, else by its NBD client; the clients are fio's, led by the same program. The way to
-//! the server and back takes processor time, which the drive does not. What it adds to a read is found by a reader alone, beside the same on the
-//! model alone. The server then answers sooner by that (`path` of its drive), so that the kernel sees the drive's own times, and the same reader says in
-//! the same boot what is left of it.
+//! In the guest, `weir serve` serves the drive's model, through ublk if the kernel has it and
+//! otherwise through the kernel's NBD client. The clients are jobs of fio, which `weir play` leads.
+//!
+//! The path to the server and back takes processor time, which a drive would not take. To find out
+//! how much, a reader runs without contention in the guest and on the model alone, and the means
+//! are compared. The server then completes requests earlier by the difference (`path` of its
+//! drive), so that the kernel sees the drive's own times. The same reader runs again in the boot of
+//! the scenario, and its remaining difference is reported.
 
 use crate::guest::{Guest, Kernel, Ran};
 use crate::play::measure::measure;
@@ -20,78 +24,80 @@ use weir_core::{Contract, Span};
 use weir_model::load::Program;
 use weir_sim::Run;
 
-/// For how long the reader reads that finds what the path takes.
+/// The duration for which the reader measures the path.
 const PATH_TIME: Span = Span::from_millis(300);
 
-/// Bytes of the part of the drive that it reads; of a disk what its cache has, so that it need not seek.
+/// The size of the region that the reader reads, for flash and for a disk. On a disk it fits in the
+/// drive's cache, so that the reader does not seek.
 const PATH_BYTES: [u64; 2] = [1 << 30, 64 << 10];
 
-/// Boots in which the path is looked for.
+/// The number of boots in which the path is measured.
 const LOOKS: u32 = 2;
 
-/// Memory of the guest, MiB: what is written to the modelled drive is kept there, and what goes through the page cache.
+/// The memory of the guest in MiB. It holds the data on the modelled drive, and the page cache.
 const MEMORY_MIB: u32 = 4096;
 
-/// Real time that a guest may take.
+/// The maximum duration of a guest, in real time.
 const LIMIT: Duration = Duration::from_mins(20);
 
-/// The name in the guest of what finds the path.
+/// The name of the reader's plan in the guest.
 const PATH: &str = "path";
-/// That of the run.
+/// The name of the run's plan in the guest.
 pub(crate) const RUN: &str = "run";
 
-/// Lines of the console that are shown of a guest that has not left what it should.
+/// The number of lines of the console that an error shows.
 const SAID: usize = 12;
 
-/// A kernel with what plays under it.
+/// A kernel, with the programs that play a scenario under it.
 #[derive(Debug)]
 pub struct Lab {
     kernel: Kernel,
     weir: PathBuf,
-    /// What the path takes, by drive, as far as it was found, in nanoseconds.
+    /// The measured time of the path in nanoseconds, for each drive.
     paths: Mutex<Vec<(weir_model::drive::Config, u64)>>,
 }
 
-/// What came of a run in a guest.
+/// The results of a run in a guest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// What fio logged.
+    /// The logs of fio.
     pub played: Played,
-    /// What the path adds to a request and was taken off, in nanoseconds.
+    /// The time of the path that was subtracted from each request, in nanoseconds.
     pub path_ns: u64,
-    /// What of it was left in this boot: below zero where too much was taken off.
+    /// The rest of the path in this boot, in nanoseconds. Negative if too much was subtracted.
     pub left_ns: i64,
-    /// In what the kernel is not as the policy, a sentence each.
+    /// The differences between the kernel and the policy, a sentence for each.
     pub notes: Vec<String>,
 }
 
-/// Why there is no outcome.
+/// The reason why a run has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be played at all.
+    /// The scenario or the policy cannot be played.
     #[error(transparent)]
     Plan(#[from] plan::Error),
-    /// The guest.
+    /// The guest could not be run.
     #[error(transparent)]
     Guest(#[from] crate::guest::Error),
-    /// What fio wrote there.
+    /// The output of fio is invalid, or fio failed.
     #[error("the guest failed: {0}")]
     Log(#[from] log::Error),
-    /// The guest has not left a file.
+    /// The guest did not write a file that it should have written.
     #[error("the guest did not write {name}; its last lines:\n{said}")]
     Missing {
-        /// Which.
+        /// The path of the file.
         name: String,
-        /// The end of its console.
+        /// The end of the guest's console.
         said: String,
     },
-    /// The reader on the model alone.
+    /// The reader could not be simulated on the model alone.
     #[error("the model without the guest failed: {0}")]
     Sim(#[from] weir_sim::Error),
 }
 
 impl Lab {
-    /// A kernel, and the program `weir` of this version, which serves the drive and leads fio.
+    /// A laboratory for this kernel. `weir` is the program of this version, which serves the drive
+    /// and leads fio.
     pub fn new(kernel: Kernel, weir: PathBuf) -> Self {
         Self {
             kernel,
@@ -100,15 +106,16 @@ impl Lab {
         }
     }
 
-    /// The kernel.
+    /// Returns the kernel of the laboratory.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// Plays a repetition of a scenario, as it is under a policy.
+    /// Plays a repetition of a scenario under a policy.
     ///
     /// # Errors
-    /// It cannot be played, the guest does not come to its end, or `go_on` said no.
+    /// Returns an error if the scenario cannot be played, if the guest does not reach its end, or
+    /// if `go_on` returned false.
     pub fn play(
         &self,
         scenario: &Scenario,
@@ -118,6 +125,7 @@ impl Lab {
     ) -> Result<Outcome, Error> {
         let shape = scenario.drive.shape();
         let (run, notes) = Plan::new(scenario, policy, repetition, Some(&shape))?;
+        // A kernel in lockstep has no path to correct for: its processors take no time.
         if let Some(kernel) = self.kernel.program() {
             let guest = program::guest(kernel, &self.weir, scenario, &run);
             let ran = guest.run_while(|_| (), go_on)?;
@@ -130,6 +138,7 @@ impl Lab {
         }
         let path_ns = self.path(scenario, &go_on)?;
         let (left_ns, played) = self.boot(scenario, path_ns, Some(&run), &go_on)?;
+        // `boot` has a plan here, so that it returns logs.
         let played = played.unwrap_or_else(|| Played {
             began_ns: 0,
             processor_percent: 0,
@@ -143,9 +152,10 @@ impl Lab {
         })
     }
 
-    /// The beginning of a script: makes the device of the server's file `server.toml`, called `$dev`, and tells the kernel what the drive is.
+    /// Returns the beginning of a script, which starts the server with `server.toml`, makes its
+    /// device `$dev`, and sets the drive's attributes in the kernel.
     pub fn connect(&self, scenario: &Scenario) -> String {
-        // Programs are called there what they are called here.
+        // A program has the same file name in the guest as on this machine.
         let weir = self.weir.file_name().unwrap_or_default().to_string_lossy();
         let shape = scenario.drive.shape();
         let (rotational, kib) = (u8::from(shape.rotational), shape.max_transfer >> 10);
@@ -155,17 +165,20 @@ impl Lab {
         )
     }
 
-    /// What the path to the scenario's drive takes, in nanoseconds. Others that want to know wait meanwhile.
+    /// Returns the time of the path to the scenario's drive, in nanoseconds. It is measured once
+    /// for each drive. Other threads wait in the meantime.
     ///
     /// # Errors
-    /// See [`play`](Self::play).
+    /// Returns the errors of [`play`](Self::play).
+    // The vector is complete after every statement, so that a panic elsewhere has not damaged it.
     pub fn path(&self, scenario: &Scenario, go_on: &impl Fn() -> bool) -> Result<u64, Error> {
         let mut known = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = known.iter().find(|(drive, _)| *drive == scenario.drive) {
             return Ok(*found);
         }
         let mut found = 0i64;
-        // A server that answers sooner is woken at other times: what is left of the path after the first look is a part of it.
+        // A server that completes earlier is woken at other times, which changes the path. The
+        // second look measures the rest and adds it.
         for _ in 0..LOOKS {
             let now = u64::try_from(found).unwrap_or(0);
             let (more, _) = self.boot(scenario, now, None, go_on)?;
@@ -176,10 +189,10 @@ impl Lab {
         Ok(found)
     }
 
-    /// A guest with this script and all programs.
+    /// Describes a guest with this script and all programs.
     ///
     /// # Errors
-    /// A program is not there.
+    /// Returns an error if a program is not installed.
     pub fn guest(&self, script: String) -> Result<Guest, Error> {
         let mut guest = Guest::new(self.kernel.clone(), script);
         guest.memory_mib = MEMORY_MIB;
@@ -190,7 +203,8 @@ impl Lab {
         Ok(guest)
     }
 
-    /// Boots a guest whose server answers sooner by `path_ns`. What the path adds to that reader's requests all the same, and what was played.
+    /// Boots a guest whose server completes requests earlier by `path_ns`. Returns the rest of the
+    /// path, and the logs of the run if there was one.
     fn boot(
         &self,
         scenario: &Scenario,
@@ -206,9 +220,11 @@ impl Lab {
             .collect();
         let mut script = self.connect(scenario);
         for (name, _) in &plans {
+            // Writing to a string cannot fail.
             let _ = writeln!(script, "weir play /files/{name} /dev/$dev /out/{name}");
         }
         let mut guest = self.guest(script)?;
+        // Both plans use the same volume.
         let size = plans.iter().map(|(_, plan)| plan.jobs.bytes).max();
         let server = server(scenario, size.unwrap_or(0), path_ns);
         guest
@@ -225,7 +241,7 @@ impl Lab {
     }
 }
 
-/// The text of a file that a run has left.
+/// Returns the text of a file that a run has written.
 fn left(ran: &Ran, of: &str, name: &str) -> Result<String, Error> {
     let name = format!("{of}/{name}");
     if let Some(bytes) = ran.files.get(&name) {
@@ -236,36 +252,44 @@ fn left(ran: &Ran, of: &str, name: &str) -> Result<String, Error> {
     Err(Error::Missing { name, said })
 }
 
-/// What the path adds to a request, in nanoseconds: the mean read of a reader alone, less that on the model alone.
+/// Returns the time that the path adds to a request, in nanoseconds: the mean latency of the reader
+/// in the guest, minus that on the model alone.
 fn added(alone: &Scenario, played: &Played) -> Result<i64, Error> {
     let guest = measure(alone, 0, &played.logs, played.began_ns, None);
     let model = Run::new(alone, &Policy::none(), 0)?.run(|_| {})?;
     Ok((guest.total.latency().mean() - model.total.latency().mean()) as i64)
 }
 
-/// A reader alone on the drive.
+/// Makes a scenario with a single reader on the drive.
 fn alone(scenario: &Scenario) -> Scenario {
     let mut alone = Scenario::new("path", scenario.drive.clone(), PATH_TIME);
     let bytes = PATH_BYTES[usize::from(scenario.drive.shape().rotational)];
     let program = Program::random_reads(4096, 1);
     alone.tenant("reader", Contract::DEFAULT, bytes, program);
+    // No contract must limit the reader.
     alone.groups.clear();
     alone.clients[0].group = weir_core::ROOT;
     alone
 }
 
-/// The server's file: a volume of `size` bytes on the scenario's drive, which answers sooner by `path_ns`.
+/// Returns the configuration of the server: a volume of `size` bytes on the scenario's drive, which
+/// completes requests earlier by `path_ns`.
 pub fn server(scenario: &Scenario, size: u64, path_ns: u64) -> String {
     let model = profile::word(&scenario.drive);
+    // The size is written in whole MiB.
     let size = size.next_multiple_of(1 << 20) >> 20;
     format!(
         "[drive.d]\nmodel = {model}\npath = \"{path_ns}ns\"\npolicy = \"none\"\n\n[listen]\nnbd = [\"unix:/run/weir\"]\n\n[volume.v]\ndrive = \"d\"\nsize = \"{size}MiB\"\n"
     )
 }
 
-/// The server, and the device: by ublk, which tells the kernel what the drive is, where the kernel has it (from 6.12 on); else by NBD. There the
-/// number of requests without an elevator is the number of tags that are used, and stays so under an elevator. Modules that are built in are not
-/// there to be loaded. Timers are exact: by default what sleeps until a drive's time would sleep up to 50 us longer.
+/// The commands that start the server and make the device.
+///
+/// ublk, which kernels have from 6.12 on, passes the drive's attributes to the kernel by itself.
+/// With NBD, the attributes are set in sysfs: without an elevator, `nr_requests` is the number of
+/// tags, and it stays the number of the drive's tags when an elevator is selected. Built-in modules
+/// cannot be loaded and are skipped. The timer slack is set to 1 ns, because by default a sleep
+/// until the drive's completion would last up to 50 us longer.
 const CONNECT: &str = "echo 1 > /proc/$$/timerslack_ns
 for m in nbd ublk_drv bfq kyber_iosched mq_deadline; do has $m && load $m; done
 cp /files/server.toml /tmp/server.toml; dev=nbd0

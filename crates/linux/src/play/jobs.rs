@@ -1,4 +1,4 @@
-//! A scenario as jobs of fio.
+//! Translates a scenario into jobs of fio.
 
 use crate::play::Refused;
 use crate::play::refused;
@@ -11,13 +11,14 @@ use weir_sim::ClientSpec;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Bytes of a read of the run-in, as in the simulator.
+/// The length of a read of the run-in, as in the simulator.
 const RUN_IN_BYTES: u64 = 128 << 10;
 
-/// The kernel's clock in every job file: fio's own reads the processor's counter, which knows nothing of a guest's virtual time.
+/// The clock of every job file. fio's default clock reads the processor's counter, which does not
+/// follow the virtual time of a guest.
 const CLOCK: &str = "clocksource=clock_gettime";
 
-/// What follows the clock in the first section of a job file.
+/// The options of the first section of a job file, after the clock.
 const GLOBAL: &str = "group_reporting=0
 per_job_logs=1
 log_unix_epoch=1
@@ -27,55 +28,58 @@ invalidate=0
 allow_file_create=0
 ";
 
-/// What a scenario comes to for fio.
+/// The jobs of fio that play a scenario.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Jobs {
-    /// What reads the drive in sequence before the run, if anything does: keys and values of a section.
+    /// The keys and values of the section that reads the drive in sequence before the run, if the
+    /// scenario has a run-in.
     pub run_in: Option<String>,
-    /// What the clients do, in the order of the scenario.
+    /// The jobs of the clients, in the order of the scenario.
     pub clients: Vec<Job>,
-    /// Bytes of the device that they need.
+    /// The size that the device must have, in bytes.
     pub bytes: u64,
-    /// The client with whose end all others end, by its place in the scenario.
+    /// The index of the client whose end ends all others, if the scenario has one.
     pub until: Option<usize>,
-    /// Nanoseconds from the beginning of the run to its end at the latest, the run-in not counted.
+    /// The latest end of the run in nanoseconds from its beginning, without the run-in.
     pub ends_ns: u64,
-    /// Whether anything is written to the device.
+    /// True if any client writes to the device.
     pub writes: bool,
 }
 
 /// A client as a section of a job file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// The client's name.
+    /// The name of the client.
     pub name: String,
-    /// The number of its group in the scenario; 0: the root.
+    /// The number of the client's group in the scenario. 0 is the root.
     pub group: u32,
-    /// Nanoseconds from the beginning of the run to that of the client.
+    /// The start of the client in nanoseconds from the beginning of the run.
     pub begins_ns: u64,
-    /// Keys and values of its section, a line each.
+    /// The keys and values of the section, a line each.
     pub keys: String,
 }
 
-/// Where jobs find what they need.
+/// The paths that the job file refers to.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
-    /// The device or file that they use.
+    /// The device or file that all jobs use.
     pub device: &'a str,
-    /// The directory of each group by its number, the root first; `None`: a client of that group stays where fio is.
+    /// The directory of each group by its number, the root first. A client whose group has `None`
+    /// stays in the cgroup of fio.
     pub cgroups: &'a [Option<String>],
 }
 
 impl Jobs {
-    /// The jobs of a scenario in a repetition.
+    /// Translates a repetition of a scenario.
     ///
     /// # Errors
-    /// What of it cannot be played.
+    /// Returns the first feature of the scenario that fio cannot play.
     pub fn new(scenario: &Scenario, repetition: u32) -> Result<Self, Refused> {
         refused::check(scenario)?;
         let bases = scenario.bases();
         let (latest, over) = scenario.ends();
         let until = scenario.exits.or(scenario.awaits);
+        // A run that awaits a client can last longer than its duration.
         let ends = if scenario.awaits.is_some() {
             latest
         } else {
@@ -100,8 +104,12 @@ impl Jobs {
         })
     }
 
-    /// The job file: a section for each client, which joins its group, says that it is there by making `ready.N`, and begins when something
-    /// opens `go.N` for writing, N being its number. It makes `over.N` at its end. Its log is `log_lat.M.log`, M being N and one.
+    /// Returns the job file, which has a section for each client. N is the number of the client
+    /// from 0.
+    ///
+    /// A client joins its group, makes the file `ready.N`, and begins when the pipe `go.N` is
+    /// opened for writing. At its end it makes `over.N`. Its log is `log_lat.M.log`, where M is N +
+    /// 1.
     pub fn file(&self, at: &Surroundings<'_>) -> String {
         let mut text = format!("[global]\n{CLOCK}\n{GLOBAL}filename={}\n", at.device);
         for (number, job) in self.clients.iter().enumerate() {
@@ -109,6 +117,7 @@ impl Jobs {
             let join = group.map_or_else(String::new, |directory| {
                 format!("echo $PPID > {directory}/cgroup.procs && ")
             });
+            // Writing to a string cannot fail.
             let _ = write!(
                 text,
                 "\n[{number}.{}]\nexec_prerun={join}: > ready.{number} && : < go.{number}\nexec_postrun=: > over.{number}\n\
@@ -119,14 +128,14 @@ impl Jobs {
         text
     }
 
-    /// The job file of the run-in, if there is one.
+    /// Returns the job file of the run-in, if the scenario has one.
     pub fn run_in_file(&self, device: &str) -> Option<String> {
         let keys = self.run_in.as_ref()?;
         Some(format!("[run-in]\n{CLOCK}\nfilename={device}\n{keys}"))
     }
 }
 
-/// Reads the first space in sequence.
+/// Returns the section that reads the first space in sequence, if the scenario has a run-in.
 fn run_in(scenario: &Scenario, base: u64) -> Option<String> {
     let size = scenario.spaces.first().copied().unwrap_or(0) / RUN_IN_BYTES * RUN_IN_BYTES;
     if scenario.run_in == Span::ZERO || size == 0 {
@@ -139,14 +148,16 @@ fn run_in(scenario: &Scenario, base: u64) -> Option<String> {
     ))
 }
 
-/// A job from when its client is there and begins until it leaves or stops, at the latest at `ends`.
+/// Translates a client. Its job begins when the client has arrived and its program starts, and ends
+/// when the client leaves or stops, or at `ends`.
 fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refused> {
     let refuse = |_| Refused {
         client: Some(client.name.clone()),
         key: "size",
         why: "the client's part of the drive is too small",
     };
-    // The start that is drawn is the simulator's.
+    // The random part of the start is drawn as in the simulator, so that both begin at the same
+    // time.
     let drawn = Client::new(&client.program, seed, client.region).map_err(refuse)?;
     let program = drawn.program();
     let begins = program.start.max(client.arrives).as_nanos();
@@ -161,9 +172,11 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
         seed >> 1,
         u8::from(client.buffered.is_none()),
     );
+    // Writing to a string cannot fail.
     let _ = what(&mut keys, program).and_then(|()| when(&mut keys, program));
     if client.priority != weir_core::Priority::default() {
         let class = match client.priority.class {
+            // ioprio_set(2): IOPRIO_CLASS_RT, IOPRIO_CLASS_BE and IOPRIO_CLASS_IDLE.
             PriorityClass::Realtime => 1,
             PriorityClass::BestEffort => 2,
             PriorityClass::Idle => 3,
@@ -179,7 +192,7 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
     })
 }
 
-/// Writes what requests are.
+/// Writes the keys of the requests: direction, size, position, and flushes.
 fn what(f: &mut String, program: &Program) -> fmt::Result {
     let random = match program.pattern {
         Pattern::Sequential => "",
@@ -204,6 +217,7 @@ fn what(f: &mut String, program: &Program) -> fmt::Result {
     }
     match program.pattern {
         Pattern::Sequential | Pattern::Shuffled => {}
+        // With its map, fio visits each block once (`Shuffled`). Random positions can repeat.
         Pattern::Random => writeln!(f, "norandommap=1")?,
         Pattern::Skewed(skew) => {
             writeln!(f, "norandommap=1\nrandom_distribution={}", shown(skew))?;
@@ -231,8 +245,9 @@ fn what(f: &mut String, program: &Program) -> fmt::Result {
     Ok(())
 }
 
-/// Writes how many there are at a time, and when they come.
+/// Writes the keys of the arrival of requests: depth, think time, rates, and the end.
 fn when(f: &mut String, program: &Program) -> fmt::Result {
+    // psync has one request in flight. A greater depth needs an asynchronous engine.
     let engine = ["psync", "libaio"][usize::from(program.depth > 1)];
     writeln!(f, "ioengine={engine}\niodepth={}", program.depth)?;
     match program.arrival {
@@ -264,6 +279,7 @@ fn when(f: &mut String, program: &Program) -> fmt::Result {
     if let Some(activity) = program.activity {
         let (on, off) = (micros(activity.on), micros(activity.off));
         writeln!(f, "thinktime={off}\nthinktime_iotime={on}")?;
+        // Otherwise, fio would catch up with its rate after each pause.
         writeln!(f, "rate_ignore_thinktime=1")?;
     }
     match program.requests {
@@ -276,8 +292,9 @@ fn when(f: &mut String, program: &Program) -> fmt::Result {
     }
 }
 
-/// The flushes among the requests of a program that ends after a number of them; its other requests are reads and writes of fio, said in
-/// bytes, too, since its files are read again from the beginning only for these.
+/// Returns the number of flushes among the requests of a program that ends after a number of
+/// requests. fio counts only reads and writes. The count is also stated in bytes, because fio
+/// starts again at the beginning of a file only for `io_size`.
 fn flushes(program: &Program, requests: u64) -> u64 {
     match program.sync {
         SyncMode::Flush(every) | SyncMode::Fdatasync(every) if program.writes == 100 => {
@@ -287,8 +304,11 @@ fn flushes(program: &Program, requests: u64) -> u64 {
     }
 }
 
-/// The rate, or the rates of reads and of writes, with these intervals: in bytes where requests are of one size and not a whole number of
-/// them comes each second. A kind without an interval has none.
+/// Returns the rate for these intervals, or the rates of reads and of writes. An interval of `None`
+/// gives no rate.
+///
+/// `rate_iops` is an integer. If an interval does not divide a second and requests have one size,
+/// the rate is therefore stated in bytes per second.
 fn rates(intervals: &[Option<Span>], size: &Size) -> String {
     let intervals = intervals.iter();
     let intervals = intervals.map(|interval| interval.map(|i| i.as_nanos().max(1)));
@@ -309,12 +329,12 @@ fn rates(intervals: &[Option<Span>], size: &Size) -> String {
     format!("{key}={}", shown.collect::<Vec<_>>().join(","))
 }
 
-/// A time in whole microseconds, at least one.
+/// Formats a time in whole microseconds, at least 1.
 fn micros(time: Span) -> String {
     format!("{}us", (time.as_nanos() / 1_000).max(1))
 }
 
-/// A distribution in fio's words.
+/// Formats a distribution in fio's syntax.
 fn shown(skew: Skew) -> String {
     let millionths = |n: u32| f64::from(n) / 1e6;
     let (law, n) = match skew.law {

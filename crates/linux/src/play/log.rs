@@ -1,63 +1,63 @@
-//! What fio wrote of one job: its log of requests, and its report.
+//! Reads the output of fio: the log of requests of each job, and the report.
 
 use serde::Deserialize;
 use weir_core::Op;
 
-/// Requests of a job in the order in which they were answered.
+/// The requests of one job, in the order of completion.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Log {
-    /// The requests.
+    /// The reads and writes of the job.
     pub entries: Vec<Entry>,
-    /// Its flushes, which fio tells together only: their number.
+    /// The number of flushes. fio reports them only in sum, not in its log.
     pub flushes: u64,
     /// The mean time of a flush, in nanoseconds.
     pub flush_ns: u64,
 }
 
-/// A request.
+/// One request in a log of fio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// When it was answered, in milliseconds since 1970.
+    /// The time of completion in milliseconds since 1970.
     pub ended_ms: u64,
-    /// From sending to answer, in nanoseconds.
+    /// The time from submission to completion, in nanoseconds.
     pub latency_ns: u64,
-    /// Read or write.
+    /// The operation: a read or a write.
     pub op: Op,
-    /// Its bytes.
+    /// The length of the request in bytes.
     pub bytes: u64,
 }
 
-/// A line or a report that is not fio's.
+/// The error of output that is not fio's, or of a job that failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// A line of a log.
+    /// A line of a log cannot be parsed.
     #[error(
         "line {line} of fio's log of {job} is not of the form \"time, latency, direction, bytes\": {text}"
     )]
     Line {
-        /// The job.
+        /// The name of the job.
         job: String,
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// The line.
+        /// The text of the line.
         text: String,
     },
-    /// The report.
+    /// The report cannot be parsed, or does not fit the jobs.
     #[error("fio's report is invalid: {0}")]
     Report(String),
-    /// A job failed.
+    /// A job ended with an error.
     #[error("fio's job {job} ended with error {code} ({meaning})")]
     Failed {
-        /// The job.
+        /// The name of the job.
         job: String,
-        /// The number of the error.
+        /// The number of the error (errno).
         code: i32,
-        /// What it means.
+        /// The system's message for the error.
         meaning: String,
     },
 }
 
-/// What fio reports of all jobs.
+/// The parts of fio's JSON report that are used.
 #[derive(Deserialize)]
 struct Report {
     jobs: Vec<Reported>,
@@ -86,11 +86,13 @@ struct Latency {
     count: u64,
 }
 
-/// Reads fio's report (JSON, with or without notices before it) and the logs of its jobs, in their order.
+/// Reads fio's report and the logs of its jobs, in their order. The report is JSON, which can
+/// follow notices.
 ///
 /// # Errors
-/// One of them is not what fio writes, or a job failed.
+/// Returns an error if a text is not in fio's format, or if a job failed.
 pub fn read(report: &str, logs: &[String]) -> Result<Vec<Log>, Error> {
+    // Notices precede the report.
     let begins = report.find('{').unwrap_or(0);
     let parsed: Report =
         serde_json::from_str(&report[begins..]).map_err(|e| Error::Report(e.to_string()))?;
@@ -125,12 +127,13 @@ pub fn read(report: &str, logs: &[String]) -> Result<Vec<Log>, Error> {
     read.collect()
 }
 
-/// `time, latency, direction, bytes`, and what else a line may have.
+/// Parses a line of the form `time, latency, direction, bytes`. Further fields are ignored.
 fn entry(line: &str) -> Option<Entry> {
     let mut words = line.split(',').map(|word| word.trim().parse::<u64>().ok());
     let mut next = || words.next().flatten();
     let (ended_ms, latency_ns) = (next()?, next()?);
     let op = match next()? {
+        // fio's DDIR_READ and DDIR_WRITE.
         0 => Op::Read,
         1 => Op::Write,
         _ => return None,
@@ -152,6 +155,7 @@ mod tests {
 
     #[test]
     fn a_log_is_requests_and_the_report_tells_of_flushes() {
+        // Time in ms, latency in ns, direction, bytes, offset, priority.
         let text =
             "1767225602835, 389203, 1, 8192, 0, 0\n1767225602838, 194032, 0, 4096, 8192, 0\n";
         let logs = read(REPORT, &[text.to_owned()]).unwrap();

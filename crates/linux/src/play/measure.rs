@@ -1,4 +1,4 @@
-//! From what fio logged to what the simulator measures.
+//! Turns the logs of fio into the measurements that the simulator makes.
 
 use crate::play::log::Log;
 use weir_config::scenario::Scenario;
@@ -9,28 +9,31 @@ use weir_sim::{ClientResult, ClientSpec};
 
 const MS: u64 = 1_000_000;
 
-/// What came of a run under a real kernel.
+/// The measurements of a run under a real kernel.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Each client, in the order of the scenario.
+    /// The results of each client, in the order of the scenario.
     pub clients: Vec<ClientResult>,
-    /// All clients together.
+    /// The measurements of all clients together.
     pub total: Meter,
 }
 
-/// Something that happened to a client.
+/// An event in the life of a request.
 #[derive(Clone, Copy)]
 enum What {
-    /// A request or a flush ended that was sent then, with its bytes.
+    /// A request or flush has completed: its operation, the time at which it was sent, and its
+    /// bytes.
     Done(Op, u64, u64),
-    /// One was sent.
+    /// A request was sent: its operation and its bytes.
     Sent(Op, u64),
 }
 
-/// Measures what clients did, by their logs, in the order of the scenario. `began_ns`: when the run began, in nanoseconds since 1970. Latencies
-/// over time are kept in steps of `step`, where there is one.
+/// Measures the clients from their logs, in the order of the scenario. `began_ns` is the beginning
+/// of the run in nanoseconds since 1970. If `step` is set, latencies over time are recorded in
+/// steps of that length.
 ///
-/// fio tells when a request ended in whole milliseconds, so requests that end in one are spread over it.
+/// fio logs the time of completion in whole milliseconds. Requests that complete in the same
+/// millisecond are spread evenly over it.
 pub fn measure(
     scenario: &Scenario,
     repetition: u32,
@@ -53,6 +56,7 @@ pub fn measure(
             if let Some(step) = step {
                 meter.follow(step.as_nanos());
             }
+            // The same seed as in the job and in the simulator, so that the drawn start agrees.
             let seed = seed(&scenario.name, repetition, spec.sequence);
             let (program, ended) = (drawn(spec, seed), feed(&mut meter, spec, log, began_ns));
             let issued = log.entries.len() as u64 + log.flushes;
@@ -73,6 +77,8 @@ pub fn measure(
         })
         .collect();
     let last = |at: Option<usize>| Some(ends.get(at?)?.2);
+    // `exits` ends the run together with its client. `awaits` extends it until its client has
+    // ended.
     let until = match (last(scenario.exits), last(scenario.awaits)) {
         (Some(last), _) => last.min(over.as_nanos()),
         (None, Some(last)) => (last + 1).max(over.as_nanos()),
@@ -81,6 +87,7 @@ pub fn measure(
     let now = Instant::from_nanos(until);
     let specs = scenario.clients.iter().zip(&ends);
     for (client, (spec, (program, is_complete, ended))) in clients.iter_mut().zip(specs) {
+        // Requests after the end of the run do not count.
         client.meter.cut(until);
         let ends = program.end(*is_complete, Instant::from_nanos(*ended), now);
         let (begins, ends) = spec.time(Instant::ZERO + program.start, ends, now);
@@ -90,13 +97,13 @@ pub fn measure(
     Measured { clients, total }
 }
 
-/// A client's program with the start that is drawn for it.
+/// Returns the client's program with the start that was drawn for it.
 fn drawn(spec: &ClientSpec, seed: u64) -> Program {
     let client = Client::new(&spec.program, seed, spec.region);
     client.map_or(spec.program, |client| *client.program())
 }
 
-/// Feeds a client's requests to its meter. When the last request ended.
+/// Feeds the requests of a client to its meter. Returns the time of the last completion.
 fn feed(meter: &mut Meter, spec: &ClientSpec, log: &Log, began_ns: u64) -> u64 {
     let mut events = Vec::with_capacity(2 * log.entries.len());
     let mut ended = 0;
@@ -105,7 +112,8 @@ fn feed(meter: &mut Meter, spec: &ClientSpec, log: &Log, began_ns: u64) -> u64 {
         events.push((done, What::Done(op, sent, bytes)));
         ended = ended.max(done);
     }
-    // Of two things at one time an end is first: a place is free before it is taken.
+    // At the same time, completions precede submissions, as in a client that waits for a free slot
+    // before it sends.
     events.sort_by_key(|(at, what)| (*at, matches!(what, What::Sent(..))));
     for (now, what) in events {
         match what {
@@ -116,11 +124,14 @@ fn feed(meter: &mut Meter, spec: &ClientSpec, log: &Log, began_ns: u64) -> u64 {
     ended
 }
 
-/// A request or flush: when it was sent and when it ended, its operation and bytes.
+/// A request or flush: the times at which it was sent and completed, its operation, and its bytes.
 type Played = (u64, u64, Op, u64);
 
-/// The requests with times from the beginning of the run. One of a client that sends one at a time ends after the one before it and its own
-/// latency. Flushes, of which the log has none, follow the writes that they are for and take their mean time.
+/// Returns the requests with times from the beginning of the run.
+///
+/// If a client has one request in flight, a request cannot complete before the previous one plus
+/// its own latency. Flushes are not in the log. They are inserted after the writes that they
+/// follow, with their mean time.
 fn spread(spec: &ClientSpec, log: &Log, began_ns: u64) -> Vec<Played> {
     let every = match spec.program.sync {
         SyncMode::Flush(every) | SyncMode::Fdatasync(every) => u64::from(every),
@@ -152,7 +163,7 @@ fn spread(spec: &ClientSpec, log: &Log, began_ns: u64) -> Vec<Played> {
     played
 }
 
-/// Whether anything about a scenario's clients is drawn, so that another repetition is another run.
+/// Returns true if anything about the clients is random, so that repetitions differ.
 pub fn draws(scenario: &Scenario) -> bool {
     scenario.clients.iter().any(|client| {
         let program = &client.program;

@@ -1,8 +1,9 @@
-//! Scenarios under a real kernel: their clients as jobs of fio, and what fio logged as measurements.
+//! Runs scenarios under a real kernel, with fio as the clients.
 //!
-//! [`Jobs`] is what a scenario comes to for fio, or the [reason](Refused) why it cannot be played. A [`Log`] is what fio wrote of one client's
-//! requests; [`measure`] feeds it to the meters that the simulator and the server use, so that records, windows, promises and verdicts come
-//! out by the same code.
+//! [`Jobs`] is a scenario in the form of fio's jobs, or the [reason](Refused) why fio cannot play
+//! it. A [`Log`] has the requests of one client as fio logged them. [`measure`] feeds the logs to
+//! the meters of the simulator and the server, so that records, windows, promises and verdicts are
+//! computed by the same code.
 
 pub mod guest;
 mod jobs;

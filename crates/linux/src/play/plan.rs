@@ -1,4 +1,4 @@
-//! Everything that is to be done under a kernel for a run: what is set, and what is played.
+//! The plan of a run under a kernel: the settings of the kernel, and the jobs of fio.
 
 use crate::play::{Jobs, Refused};
 use crate::{Group, Setting, translate};
@@ -8,37 +8,41 @@ use weir_config::apply::Queue;
 use weir_config::scenario::{NrRequests, Scenario};
 use weir_core::DriveShape;
 
-/// Scheduler tags at most (`MAX_SCHED_RQ`).
+/// The maximum number of scheduler tags of a queue (the kernel's `MAX_SCHED_RQ`).
 const TAGS_MAX: u32 = 2048;
 
-/// What is set, and what is played. Another process can read it back.
+/// The settings and the jobs of a run. It is serialised for the process that plays it, which can be
+/// in a guest.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// The clients.
+    /// The jobs of the clients.
     pub jobs: Jobs,
-    /// Groups of the scenario, by their paths below the root; the first is group 1.
+    /// The groups of the scenario as paths below the root cgroup. The first one is group 1.
     pub groups: Vec<String>,
-    /// What is set, in order.
+    /// The settings of the kernel, in the order in which they are made.
     pub settings: Vec<Setting>,
 }
 
-/// Why there is no plan.
+/// The reason why a scenario has no plan.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// Fio has nothing for the scenario.
+    /// fio cannot play the scenario.
     #[error(transparent)]
     Scenario(#[from] Refused),
-    /// The kernel has nothing for the policy.
+    /// The kernel cannot do what the policy does.
     #[error(transparent)]
     Policy(#[from] crate::Refused),
 }
 
 impl Plan {
-    /// The plan of a repetition of a scenario, as it is [under](Scenario::under) the policy. `shape`: of the drive, where the device is a model;
-    /// a real device has the kernel's own number of requests. Returns what the kernel is not as the policy, too, a sentence each.
+    /// Makes the plan of a repetition of a scenario as it is [under](Scenario::under) the policy.
+    /// Also returns the differences between the kernel and the policy, a sentence for each.
+    ///
+    /// `shape` is the shape of the drive if the device is a model. A real device keeps the kernel's
+    /// own number of requests.
     ///
     /// # Errors
-    /// It cannot be played.
+    /// Returns an error if fio or the kernel cannot play the scenario.
     pub fn new(
         scenario: &Scenario,
         policy: &Policy,
@@ -57,6 +61,7 @@ impl Plan {
         let mut paths: Vec<String> = Vec::new();
         for (place, group) in groups.iter().enumerate() {
             let above = group.parent.map_or("", |parent| &paths[parent]);
+            // Group 0 is the root, so that the others are numbered from 1.
             paths.push(format!("{above}/weir-{}", place + 1));
         }
         let plan = Self {
@@ -68,18 +73,20 @@ impl Plan {
     }
 }
 
-/// What the queue is set to beside the policy.
+/// Returns the settings of the queue that do not come from the policy.
 fn queue(scenario: &Scenario, policy: &Policy, shape: Option<&DriveShape>) -> Queue {
     let elevator = &policy.elevator;
     let nr_requests = match (scenario.adapter.nr_requests, shape) {
         (NrRequests::Linux, None) => None,
         (NrRequests::Unbounded, _) if elevator.kind().name == "none" => None,
+        // A queue has at least BLKDEV_MIN_RQ (4) requests.
         (NrRequests::Unbounded, _) => Some(scenario.sizes(policy).requests.clamp(4, TAGS_MAX)),
         (NrRequests::Linux | NrRequests::Each(_), shape) => {
             let shape = shape.copied().unwrap_or_default();
             scenario.adapter.nr_requests.tags(&shape, elevator)
         }
     };
+    // Read-ahead is an attribute of the whole device. The first buffered client decides.
     let buffered = scenario.clients.iter().find_map(|c| c.buffered);
     Queue {
         nr_requests,

@@ -1,4 +1,8 @@
-//! Plays a plan under this machine's kernel: knobs, cgroups and fio.
+//! Plays a plan under this machine's kernel: settings, cgroups and fio.
+//!
+//! fio starts all jobs at once. Each of them makes a file when it is ready, and waits on a pipe
+//! until [`Host::play`] lets it begin, so that the start of a client does not depend on how long
+//! fio takes to fork it.
 
 use crate::Files;
 use crate::play::jobs::Surroundings;
@@ -12,51 +16,53 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long jobs may take until all are there, and from the run's end until fio has ended.
+/// The time that jobs have to become ready, and that fio has to end after the run.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How often something is looked for that is about to be there.
+/// The interval at which files and processes are polled.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// From when the jobs are there to the beginning of the run.
+/// The time between the moment at which all jobs are ready and the beginning of the run.
 const AHEAD: Duration = Duration::from_millis(20);
 
-/// The file that says when a run began.
+/// The file with the time at which the run began.
 const BEGAN: &str = "began";
 
-/// The file that says how busy processors were.
+/// The file with the utilisation of the processors.
 const PROCESSOR: &str = "processor";
 
-/// The rest after the run-in.
+/// The pause between the run-in and the run.
 const REST: Duration = Duration::from_secs(1);
 
-/// Where a plan is played.
+/// The device, the cgroups and the scratch directory with which a plan is played.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The device or file.
+    /// The device or file that all jobs use.
     pub device: PathBuf,
-    /// Where cgroups of version 2 are; `None`: all clients stay where fio is.
+    /// The directory at which cgroups of version 2 are mounted. If `None`, all clients stay in the
+    /// cgroup of fio.
     pub cgroups: Option<String>,
-    /// A directory for job files and logs.
+    /// The directory for job files and logs.
     pub scratch: PathBuf,
 }
 
-/// What came of a run.
+/// The output of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Played {
-    /// When it began, in nanoseconds since 1970.
+    /// The beginning of the run, in nanoseconds since 1970.
     pub began_ns: u64,
-    /// The part of all processors' time, in per cent, in which they were busy. Where that is all of it, rates are theirs and not the drive's.
+    /// The utilisation of all processors in per cent. If it is near 100, the rates are limited by
+    /// the processors and not by the drive.
     pub processor_percent: u64,
-    /// Fio's logs, in the order of the jobs.
+    /// The logs of fio, in the order of the jobs.
     pub logs: Vec<Log>,
 }
 
 impl Played {
-    /// Reads what a run has left in its directory, by the names of files there.
+    /// Reads the output of a run. `read` returns the content of a file in the scratch directory.
     ///
     /// # Errors
-    /// A file cannot be read, or is not what fio writes.
+    /// Returns an error if a file cannot be read or is not in fio's format.
     pub fn read<E: From<log::Error>>(
         plan: &Plan,
         read: impl Fn(&str) -> Result<String, E>,
@@ -80,39 +86,40 @@ impl Played {
     }
 }
 
-/// Why a plan was not played.
+/// The reason why a plan was not played.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory.
+    /// A file or directory cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The path of the file or directory.
         path: String,
-        /// What the system said.
+        /// The error that the system returned.
         source: io::Error,
     },
-    /// fio is not there.
+    /// fio cannot be started.
     #[error("cannot start fio ({0}); install package fio")]
     NoFio(io::Error),
-    /// fio did not do what it should.
+    /// fio failed, or did not start or end in time.
     #[error("fio {0}")]
     Fio(String),
-    /// This host cannot be set as the plan wants.
+    /// The settings of the plan are not possible on this host.
     #[error("{0}")]
     Plan(String),
-    /// What fio wrote.
+    /// The output of fio is invalid, or a job failed.
     #[error(transparent)]
     Log(#[from] log::Error),
-    /// It was told to end.
+    /// The caller ended the run.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Host {
-    /// Plays a plan while `go_on` says so. Knobs and cgroups are there already: see [`knobs`].
+    /// Plays a plan until its end, or until `go_on` returns false. The settings must have been made
+    /// before (see [`knobs`]).
     ///
     /// # Errors
-    /// fio is not there or failed, or `go_on` said no.
+    /// Returns an error if fio cannot be started or fails, or if `go_on` returned false.
     pub fn play(&self, plan: &Plan, go_on: &dyn Fn() -> bool) -> Result<Played, Error> {
         fs::create_dir_all(&self.scratch).map_err(at(&self.scratch))?;
         self.clean(plan)?;
@@ -131,7 +138,8 @@ impl Host {
         Played::read(plan, |name| self.read(name))
     }
 
-    /// Lets every job begin in its time, and waits for the end. When the run began, in nanoseconds since 1970.
+    /// Lets each job begin at its time, and waits for the end. Returns the beginning of the run in
+    /// nanoseconds since 1970.
     fn lead(&self, plan: &Plan, fio: &mut Fio, go_on: &dyn Fn() -> bool) -> Result<u64, Error> {
         let jobs = &plan.jobs;
         let is_there = |what: &str, n: usize| self.scratch.join(format!("{what}.{n}")).exists();
@@ -140,6 +148,8 @@ impl Host {
             fio.step(go_on, patience, "did not start all jobs")?;
             thread::sleep(LOOK);
         }
+        // Both clocks are read together: one paces the jobs, the other relates fio's log to the
+        // run.
         let (now, clock) = (Instant::now(), SystemTime::now());
         let began = now + AHEAD;
         let since = clock.duration_since(UNIX_EPOCH).unwrap_or_default() + AHEAD;
@@ -150,6 +160,7 @@ impl Host {
             let begins = began + Duration::from_nanos(jobs.clients[n].begins_ns);
             while Instant::now() < begins {
                 fio.step(go_on, begins + PATIENCE, "hangs")?;
+                // Sleeping in short steps keeps the run interruptible.
                 thread::sleep(
                     begins
                         .saturating_duration_since(Instant::now())
@@ -161,7 +172,7 @@ impl Host {
         let ends = began + Duration::from_nanos(jobs.ends_ns);
         let (mut told, mut busy) = (false, None);
         while fio.is_running()? {
-            // What fio does with its logs afterwards does not count.
+            // After the end of the run, fio writes its logs, which is not part of the measurement.
             if busy.is_none() && Instant::now() >= ends {
                 busy = Some(Processors::now().busy_since(&before));
             }
@@ -178,26 +189,28 @@ impl Host {
         Ok(since.as_nanos() as u64)
     }
 
-    /// A job may begin.
+    /// Lets a job begin, by opening the pipe on which it waits.
     fn release(&self, n: usize) -> Result<(), Error> {
         let path = self.scratch.join(format!("go.{n}"));
         let patience = Instant::now() + PATIENCE;
+        // Opening the writing end without a reader fails with ENXIO if it does not block (fifo(7)).
         loop {
             let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
             let mut options = OpenOptions::new();
             match options.write(true).custom_flags(nonblocking).open(&path) {
                 Ok(_) => return Ok(()),
-                // The job has said that it is there and does not wait yet.
+                // The job has made its file `ready` but does not read from the pipe yet.
                 Err(e) if is_alone(&e) && Instant::now() < patience => thread::sleep(LOOK / 10),
                 Err(e) => return Err(at(&path)(e)),
             }
         }
     }
 
-    /// Reads the drive in sequence, and rests.
+    /// Reads the drive in sequence and pauses afterwards.
     fn run_in(&self, text: &str, go_on: &dyn Fn() -> bool) -> Result<(), Error> {
         self.write("run-in.fio", text)?;
         let mut fio = Fio::start(&self.scratch, "run-in.fio", "run-in.json")?;
+        // The run-in lasts as long as the scenario specifies, so that it gets far more time.
         let patience = Instant::now() + 100 * PATIENCE;
         while fio.is_running()? {
             fio.step(go_on, patience, "did not end")?;
@@ -208,7 +221,8 @@ impl Host {
         Ok(())
     }
 
-    /// The directories of the groups by their numbers; the root is where fio is.
+    /// Returns the directories of the groups by their numbers. Clients in the root group stay in
+    /// the cgroup of fio.
     fn cgroups(&self, plan: &Plan) -> Vec<Option<String>> {
         let Some(root) = &self.cgroups else {
             return Vec::new();
@@ -218,9 +232,10 @@ impl Host {
         std::iter::once(None).chain(groups).collect()
     }
 
-    /// Takes away what a run before has left, and makes the pipes on which jobs wait.
+    /// Removes the files of an earlier run, and makes the pipes on which the jobs wait.
     fn clean(&self, plan: &Plan) -> Result<(), Error> {
         for n in 0..plan.jobs.clients.len() {
+            // A file of an earlier run would be mistaken for a signal of this one.
             for what in ["ready", "go", "over"] {
                 let path = self.scratch.join(format!("{what}.{n}"));
                 match fs::remove_file(&path) {
@@ -257,12 +272,12 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::File { path, source }
 }
 
-/// Nobody reads at the other end of a pipe.
+/// Returns true if a pipe has no reader (ENXIO).
 fn is_alone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error())
 }
 
-/// A running fio, which ends with this at the latest.
+/// A running fio, which is ended when this is dropped.
 struct Fio {
     child: Child,
     said: PathBuf,
@@ -290,7 +305,7 @@ impl Fio {
         Ok(status.is_none())
     }
 
-    /// Something else is waited for: whether that has a sense.
+    /// Checks that fio can still be waited for.
     fn step(
         &mut self,
         go_on: &dyn Fn() -> bool,
@@ -311,7 +326,7 @@ impl Fio {
         Ok(())
     }
 
-    /// Whether it ended well; one that was interrupted does not say so.
+    /// Waits for fio, and checks its exit status. An interrupted fio does not exit with 0.
     fn check(&mut self, interrupted: bool) -> Result<(), Error> {
         let status = self.child.wait();
         let status = status.map_err(|e| Error::Fio(e.to_string()))?;
@@ -327,9 +342,10 @@ impl Fio {
         Error::Fio(format!("{how}: {}", lines.join("; ")))
     }
 
-    /// Lets it end as after Ctrl-C: with what it has.
+    /// Ends fio as Ctrl-C does: it writes the results that it has.
     fn interrupt(&self) {
         if let Some(pid) = rustix::process::Pid::from_raw(self.child.id().cast_signed()) {
+            // An error means that fio has already ended.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
         }
     }
@@ -340,7 +356,8 @@ impl Drop for Fio {
         if let Ok(Some(_)) = self.child.try_wait() {
             return;
         }
-        // Its jobs are processes of their own, which it ends when it is told to, and not when it is killed.
+        // The jobs are processes of their own. fio ends them when it is interrupted, but not when
+        // it is killed.
         self.interrupt();
         let patience = Instant::now() + Duration::from_secs(5);
         while Instant::now() < patience {
@@ -354,7 +371,7 @@ impl Drop for Fio {
     }
 }
 
-/// How long all processors were idle, and how long they were there, in ticks.
+/// The idle time and the total time of all processors since the boot, in ticks.
 #[derive(Default)]
 struct Processors {
     idle: u64,
@@ -362,11 +379,12 @@ struct Processors {
 }
 
 impl Processors {
-    /// As `/proc/stat` has it; nothing where it cannot be read.
+    /// Reads `/proc/stat`. Returns zeroes if it cannot be read.
     fn now() -> Self {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let words = text.lines().next().unwrap_or_default().split_whitespace();
-        // User, nice, system, idle, waiting for storage, interrupts twice, stolen.
+        // proc(5): user, nice, system, idle, iowait, irq, softirq, steal. Guest time is part of
+        // user.
         let ticks = words.skip(1).take(8).map_while(|word| word.parse().ok());
         let ticks: Vec<u64> = ticks.collect();
         Self {
@@ -375,8 +393,9 @@ impl Processors {
         }
     }
 
-    /// The part of the time since then, in per cent.
+    /// Returns the busy part of the time since an earlier reading, in per cent.
     fn busy_since(&self, before: &Self) -> u64 {
+        // The counters of iowait can decrease (proc(5)).
         let all = self.all.saturating_sub(before.all);
         let idle = self.idle.saturating_sub(before.idle);
         (100 * all.saturating_sub(idle))
@@ -385,10 +404,11 @@ impl Processors {
     }
 }
 
-/// What is to be done for a plan on a device of this host.
+/// Makes the plan of the settings on a device of this host.
 ///
 /// # Errors
-/// There is no such device, or the host has no cgroups that the plan could use.
+/// Returns an error if the device does not exist, or if the host has no cgroups that the plan can
+/// use.
 pub fn knobs(plan: &Plan, files: &dyn Files, device: &Path) -> Result<crate::Plan, Error> {
     let link = device.to_string_lossy();
     crate::Plan::of_settings(files, &link, &plan.settings, &plan.groups).map_err(Error::Plan)

@@ -1,5 +1,7 @@
-//! A kernel that is a program, in lockstep with a modelled drive: nothing lies between the two, and processors are infinitely fast, as in the
-//! simulator. It has what Debian does not build: `io.latency`.
+//! Describes the guest that plays a plan in lockstep with a modelled drive.
+//!
+//! Nothing is between kernel and drive, and processors are infinitely fast, as in the simulator.
+//! The kernel can have `io.latency`, which Debian's does not have.
 
 use crate::Knob;
 use crate::guest::Lockstep;
@@ -11,13 +13,13 @@ use std::path::Path;
 use std::time::Duration;
 use weir_config::scenario::Scenario;
 
-/// Memory of the guest, MiB: what goes through the page cache is kept there.
+/// The memory of the guest in MiB, which holds the page cache.
 const MEMORY_MIB: u32 = 4096;
 
-/// Real time that a run may take.
+/// The maximum duration of a run, in real time.
 const LIMIT: Duration = Duration::from_mins(20);
 
-/// What plays a plan of a scenario's clients, with the program `weir`.
+/// Returns the guest that plays a plan of a scenario's clients with the program `weir`.
 pub(crate) fn guest(kernel: &Path, weir: &Path, scenario: &Scenario, plan: &Plan) -> Lockstep {
     let shape = scenario.drive.shape();
     let mut script = format!(
@@ -25,9 +27,11 @@ pub(crate) fn guest(kernel: &Path, weir: &Path, scenario: &Scenario, plan: &Plan
         u8::from(shape.rotational),
         shape.max_transfer >> 10,
     );
-    // A disk of virtio is registered as one that rotates, and what io.low takes from that does not change later.
+    // A virtio disk is registered as rotational. The slice that io.low derives from that does not
+    // change with the attribute, so that it is set here.
     if plan.settings.iter().any(|s| s.knob == Knob::Low) {
         let slice = if shape.rotational { 100 } else { 20 };
+        // Writing to a string cannot fail.
         let _ = writeln!(script, "echo {slice} > $q/throttle_sample_time");
     }
     let _ = writeln!(

@@ -1,4 +1,4 @@
-//! What of a scenario neither fio nor the kernel can play.
+//! The features of a scenario that fio or the kernel cannot play.
 
 use std::fmt;
 use weir_config::scenario::{Path, Scenario};
@@ -6,14 +6,14 @@ use weir_core::{Flags, Span};
 use weir_model::load::{Arrival, Size, SyncMode};
 use weir_sim::ClientSpec;
 
-/// Why a scenario is not played under a real kernel.
+/// The reason why a scenario cannot be played under a real kernel.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct Refused {
-    /// The client; `None`: the scenario as a whole.
+    /// The client, or `None` if the reason concerns the scenario as a whole.
     pub client: Option<String>,
-    /// The key of the scenario's file.
+    /// The key in the scenario's file.
     pub key: &'static str,
-    /// Why, and what to do.
+    /// The reason, and the remedy.
     pub why: &'static str,
 }
 
@@ -26,10 +26,11 @@ impl fmt::Display for Refused {
     }
 }
 
-/// A rule: what is refused if this holds, as a key and a reason behind a colon.
+/// A rule: if the condition is true, the scenario is refused. The text has the key, a colon and the
+/// reason.
 type Rule = (bool, &'static str);
 
-/// The first thing of the scenario that cannot be played.
+/// Returns the first feature of the scenario that cannot be played, as an error.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), Refused> {
     let first = |rules: &[Rule], client: Option<&str>| {
         let (_, refused) = rules.iter().find(|rule| rule.0)?;
@@ -51,6 +52,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Refused> {
     Ok(())
 }
 
+/// The rules for the scenario as a whole.
 fn of_scenario(scenario: &Scenario) -> [Rule; 6] {
     [
         (
@@ -80,10 +82,12 @@ fn of_scenario(scenario: &Scenario) -> [Rule; 6] {
     ]
 }
 
+/// The rules for the requests of a client.
 fn of_client(client: &ClientSpec) -> [Rule; 8] {
     let program = &client.program;
     let deep = program.depth > 1;
     let syncs = program.sync != SyncMode::Never;
+    // fio's bsrange has steps of its minimum.
     let uneven = matches!(program.size, Size::Range { min, step, .. } if min != step);
     [
         (
@@ -121,6 +125,7 @@ fn of_client(client: &ClientSpec) -> [Rule; 8] {
     ]
 }
 
+/// The rules for the times at which a client sends.
 fn of_times(client: &ClientSpec) -> [Rule; 5] {
     let program = &client.program;
     let (thinks, batches, open) = match program.arrival {
@@ -131,6 +136,7 @@ fn of_times(client: &ClientSpec) -> [Rule; 5] {
         }
     };
     let varies = !matches!(program.size, Size::Fixed(_));
+    // `Apart` has a rate for each direction, as fio does.
     let apart = matches!(program.arrival, Arrival::Apart { .. });
     let mixed = !apart && !matches!(program.writes, 0 | 100);
     [

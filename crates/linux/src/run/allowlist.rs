@@ -1,4 +1,7 @@
-//! The files that `weir apply` changes. A journal that names another is not followed there.
+//! The files that `weir apply` can change. Entries of a journal that name other files are not
+//! undone.
+//!
+//! A journal that was tampered with could otherwise make root write to any file.
 
 use crate::cgroups::Cgroups;
 use crate::change::Change;
@@ -10,7 +13,7 @@ use weir_config::apply::UNITS;
 /// The files and directories of a host that a plan can name.
 #[derive(Debug)]
 pub(super) struct Allowlist {
-    /// The directory where cgroups are mounted, if they are.
+    /// The directory at which cgroups are mounted, if they are.
     cgroups: Option<String>,
 }
 
@@ -20,7 +23,7 @@ impl Allowlist {
         Self { cgroups }
     }
 
-    /// Whether a plan can have led to a change.
+    /// Returns true if a plan can have made a change.
     pub(super) fn permits(&self, change: &Change) -> bool {
         match change {
             Change::Set { file, also, .. } => {
@@ -37,7 +40,7 @@ impl Allowlist {
         }
     }
 
-    /// A cgroup below the root, by its directory.
+    /// Returns true if a directory is a cgroup below the root.
     fn is_cgroup(&self, directory: &str) -> bool {
         self.in_cgroups(directory).is_some_and(is_plain)
     }
@@ -46,7 +49,7 @@ impl Allowlist {
         below(path, self.cgroups.as_ref()?)
     }
 
-    /// A knob's file, or a tunable of an elevator.
+    /// Returns true if a file is that of a knob, or of a tunable of an elevator.
     fn is_setting(&self, file: &str) -> bool {
         if let Some(path) = self.in_cgroups(file) {
             let name = path.rsplit('/').next().and_then(Knob::find);
@@ -54,6 +57,8 @@ impl Allowlist {
         }
         let device = below(file, "/sys/block").and_then(|path| path.split_once('/'));
         device.is_some_and(|(name, knob)| {
+            // Elevators have more tunables than there are knobs, and a change of elevator resets
+            // all.
             let is_tunable = below(knob, "queue/iosched").is_some_and(is_name);
             let is_knob = || Knob::find(knob).is_some_and(|k| k.scope() == Scope::Device);
             is_name(name) && (is_tunable || is_knob())
@@ -61,18 +66,18 @@ impl Allowlist {
     }
 }
 
-/// A path below a directory.
+/// Returns the part of a path below a directory.
 fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
     path.strip_prefix(directory)?.strip_prefix('/')
 }
 
-/// A directory in which systemd looks for files of a unit.
+/// Returns true if a path is the drop-in directory of a systemd unit.
 fn is_unit_folder(path: &str) -> bool {
     let unit = below(path, UNIT_FOLDER).and_then(|name| name.strip_suffix(".d"));
     unit.is_some_and(|unit| is_name(unit) && UNITS.iter().any(|end| unit.ends_with(end)))
 }
 
-/// A path that leads downwards only.
+/// Returns true if no part of a path leads upwards.
 fn is_plain(path: &str) -> bool {
     path.split('/').all(is_name)
 }

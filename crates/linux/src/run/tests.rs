@@ -15,7 +15,7 @@ macro_rules! contracts {
     };
 }
 
-/// Ten files, those that the figure applies in a guest.
+/// Ten files of contracts. The example `apply` uses the same in a guest.
 const CONTRACTS: [(&str, &str); 10] = contracts![
     "01-limits" "02-shares" "03-tenants" "04-cost" "05-cost-targets" "06-deadline" "07-kyber" "08-two-drives" "09-latency" "10-both"
 ];
@@ -32,12 +32,12 @@ fn flash(text: &str) -> Host {
     contracts(text, "/dev/disk/by-id/nvme-flash", "/dev/sda")
 }
 
-/// A journal in a directory of its own, which goes with this.
+/// A journal in a directory of its own, which is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Self {
-        // In memory, where there is such a place: each step waits for its journal.
+        // A directory in memory if possible, because each step waits until its journal is durable.
         let memory = PathBuf::from("/dev/shm");
         let place = if memory.is_dir() {
             memory
@@ -64,7 +64,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Everything on a host that says something: io.cost that was on once leaves a line that it is off.
+/// Returns all contents of a host. Lines of io.cost that only say that it is off are left out,
+/// because io.cost leaves them once it was on.
 fn texts(host: &Fake) -> BTreeMap<String, String> {
     let mut all = host.texts();
     for (path, text) in &mut all {
@@ -125,7 +126,8 @@ fn a_second_time_nothing_is_written_and_everything_is_put_back() {
     }
 }
 
-/// Kills a process at each of its changes, before and after it, and puts everything back then; and kills that as well.
+/// Kills a process before and after each of its changes, and restores everything. The restoring
+/// process is killed as well.
 #[test]
 fn killed_at_any_change_everything_is_put_back() {
     let mut kills = 0;
@@ -134,6 +136,7 @@ fn killed_at_any_change_everything_is_put_back() {
             let scratch = Scratch::new(&format!("killed-{name}"));
             let before = texts(&Fake::new(SERVER));
             for number in 0.. {
+                // The loop ends when the work has fewer changes than the number of the kill.
                 let mut was = false;
                 for after in [false, true] {
                     let mut fake = Fake::new(SERVER);
@@ -171,7 +174,7 @@ fn killed_at_any_change_everything_is_put_back() {
     assert!(kills > 400, "{kills}");
 }
 
-/// Whether the process was killed before it was done.
+/// Runs work that is killed at a change. Returns true if it was killed before its end.
 fn killed(fake: &mut Fake, number: u64, after: bool, work: impl FnOnce(&mut Fake)) -> bool {
     fake.kill(number, after);
     let ended = catch_unwind(AssertUnwindSafe(|| work(fake)));
@@ -196,7 +199,7 @@ fn another_file_puts_back_what_it_does_not_say() {
             let (now, fresh) = (texts(&fake), texts(&alone));
             let differs = |path: &&String| now.get(*path) != fresh.get(*path);
             let differ: Vec<&String> = now.keys().chain(fresh.keys()).filter(differs).collect();
-            // What an elevator had of its own is only known again when it comes back.
+            // The tunables of an elevator that was replaced are known again only when it returns.
             let is_elevators =
                 |path: &str| path.contains("/queue/") || path.ends_with("bfq.weight");
             assert!(differ.iter().all(|p| is_elevators(p)), "{name}: {differ:?}");
@@ -283,7 +286,7 @@ fn a_device_that_is_another_is_not_touched_and_one_that_moved_is_found() {
     let mut fake = Fake::new(SERVER);
     applied(&mut fake, &host, &scratch);
     let journal = std::fs::read(scratch.0.join("journal")).unwrap();
-    // Another disk has the name and the number.
+    // Another disk has the same name and number.
     fake.put("/sys/block/sda/diskseq", "9");
     let between = texts(&fake);
     let (all, said) = restored(&mut fake, &scratch);
@@ -295,7 +298,7 @@ fn a_device_that_is_another_is_not_touched_and_one_that_moved_is_found() {
         texts(&fake)["/sys/block/sda/queue/scheduler"],
         between["/sys/block/sda/queue/scheduler"]
     );
-    // It has another name and another number.
+    // The disk has another name and number now.
     std::fs::write(scratch.0.join("journal"), &journal).unwrap();
     let moved = SERVER.replace("sda", "sdz").replace("8:0", "65:144");
     let mut fake = Fake::new(
@@ -314,7 +317,7 @@ fn a_device_that_is_another_is_not_touched_and_one_that_moved_is_found() {
         "{said:#?}"
     );
     assert!(!fake.exists("/sys/fs/cgroup/reader"));
-    // The machine was booted since: nothing is there to be put back, and nothing is touched.
+    // The machine was rebooted: there is nothing to restore, and nothing is changed.
     std::fs::write(scratch.0.join("journal"), &journal).unwrap();
     let mut fake = Fake::new(&SERVER.replace("000000000001", "000000000002"));
     let before = texts(&fake);
@@ -340,6 +343,7 @@ fn systemd_is_told_of_what_is_its_own() {
         unit.contains(
             "[Service]\nIODeviceWeight=/dev/nvme0n1 2300\nIOReadBandwidthMax=/dev/nvme0n1 5000000\n"
         ),
+        // bfq's weight of 300 is 100 + 200 × 9900 / 900 = 2300 in systemd's scale.
         "{unit}"
     );
     let delegated = "/sys/fs/cgroup/system.slice/pods.service/io.bfq.weight";
@@ -373,7 +377,8 @@ fn what_would_be_done_is_what_is_done() {
         };
         let done: Vec<String> = said.iter().map(file).collect();
         let foreseen: Vec<String> = foreseen.iter().map(file).collect();
-        // More: what the elevator's defaults are is not known before it is there.
+        // The preview contains more, because the defaults of the new elevator are unknown until it
+        // is selected.
         assert!(
             done.iter().all(|d| foreseen.contains(d)),
             "{name}: {done:#?} {foreseen:#?}"
@@ -417,7 +422,7 @@ fn what_no_plan_can_name_is_left_whatever_the_journal_says() {
 
 #[test]
 fn ten_times_as_many_cgroups_take_ten_times_as_long() {
-    // Of this thread, whatever else the machine does.
+    // The processor time of this thread does not depend on other work of the machine.
     let now = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -445,5 +450,6 @@ fn ten_times_as_many_cgroups_take_ten_times_as_long() {
     };
     let best = |cgroups| took(cgroups).min(took(cgroups));
     let (few, many) = (best(800), best(8_000));
+    // 20 instead of 10 leaves room for noise. Quadratic work would take 100 times as long.
     assert!(many < few * 20.0, "{few} s and {many} s");
 }

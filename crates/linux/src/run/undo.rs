@@ -1,4 +1,4 @@
-//! Putting back what was changed, the last first.
+//! Undoes changes from the journal, the last one first.
 
 use crate::boot;
 use crate::cgroups::Cgroups;
@@ -14,24 +14,26 @@ use crate::said::Said;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 
-/// What came of putting back.
+/// The numbers of changes that were undone or left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Restored {
-    /// Changes that were undone.
+    /// The number of changes that were undone.
     pub undone: usize,
-    /// Changes that were undone already, or went with a cgroup, an elevator or the last boot.
+    /// The number of changes that had already been undone, or that disappeared with a cgroup, an
+    /// elevator or the last boot.
     pub gone: usize,
-    /// Values that somebody else has changed since: they stay.
+    /// The number of values that another program has changed since. They are left as they are.
     pub changed: usize,
-    /// Changes that could not be undone: they stay in the journal.
+    /// The number of changes that could not be undone. They stay in the journal.
     pub kept: usize,
 }
 
-/// Puts everything back that the journal says, and removes it when nothing is left in it. A value that somebody has changed since is left
-/// as it is.
+/// Undoes all changes in the journal, and removes it if no entry is left. A value that another
+/// program has changed since is left as it is.
 ///
 /// # Errors
-/// The journal cannot be written. A step that cannot be undone is told, and stays in the journal.
+/// Returns an error if the journal cannot be written. A step that cannot be undone is reported
+/// through `say` and stays in the journal.
 pub fn restore(
     files: &mut dyn Files,
     journal: &mut Journal,
@@ -40,7 +42,7 @@ pub fn restore(
     from(files, journal, 0, say)
 }
 
-/// Undoes what was done from this entry on.
+/// Undoes the changes from this entry on.
 pub(super) fn from(
     files: &mut dyn Files,
     journal: &mut Journal,
@@ -54,14 +56,14 @@ pub(super) fn from(
     Ok(restored)
 }
 
-/// Undoes what a plan does not do.
+/// Undoes the changes that are not in a plan.
 pub(super) fn what_is_not_in(
     files: &mut dyn Files,
     plan: &Plan,
     journal: &mut Journal,
     say: &mut dyn FnMut(&Said),
 ) -> Result<Restored, Failed> {
-    // Lines for several devices are in one file.
+    // A file with a line for each device is identified together with the device.
     let number = |device: &Ident| device.number.clone();
     let planned = plan.actions.iter().map(|action| match action {
         Action::Make(path) | Action::Enable(path) | Action::Unit { file: path, .. } => (path, None),
@@ -77,7 +79,7 @@ pub(super) fn what_is_not_in(
     undo(files, journal, &all, say)
 }
 
-/// Forgets what was changed before the last boot: it went with that.
+/// Removes the entries of earlier boots. The reboot has reset their changes.
 pub(super) fn of_other_boots(plan: &Plan, journal: &mut Journal) -> Result<(), Failed> {
     let others = journal.entries().filter(|e| e.boot != plan.boot);
     for id in others.map(|e| e.id).collect::<Vec<_>>() {
@@ -86,7 +88,7 @@ pub(super) fn of_other_boots(plan: &Plan, journal: &mut Journal) -> Result<(), F
     Ok(())
 }
 
-/// The value in the text of a file, of a knob or not, for a device.
+/// Returns the value of a device in the content of a file, whether it is a knob's or not.
 pub(super) fn value(file: &str, text: &str, number: &str) -> String {
     match knob_of(file) {
         Some(knob) => knob.value(text, number),
@@ -94,7 +96,7 @@ pub(super) fn value(file: &str, text: &str, number: &str) -> String {
     }
 }
 
-/// The knob whose file it is.
+/// Returns the knob that a file belongs to.
 fn knob_of(file: &str) -> Option<Knob> {
     let name = match file.find("/queue/") {
         Some(at) => &file[at + 1..],
@@ -103,6 +105,7 @@ fn knob_of(file: &str) -> Option<Knob> {
     Knob::find(name)
 }
 
+/// Undoes these entries, the last one first, and reloads systemd if a drop-in has changed.
 fn undo(
     files: &mut dyn Files,
     journal: &mut Journal,
@@ -119,6 +122,7 @@ fn undo(
         units: false,
         unwritten: None,
     };
+    // The last change first, because each old value is the one that the change before it had made.
     for entry in entries.iter().rev() {
         undo.entry(entry);
     }
@@ -144,6 +148,7 @@ fn left(path: &str, why: impl Into<String>) -> Said {
     }
 }
 
+/// The state of undoing changes.
 struct Undo<'a> {
     boot: String,
     allowlist: Allowlist,
@@ -152,25 +157,27 @@ struct Undo<'a> {
     say: &'a mut dyn FnMut(&Said),
     restored: Restored,
     units: bool,
-    /// Why the journal could not be written. What is put back without a note is found to be so the next time.
+    /// The first error of writing the journal. A change that is undone without a record is found to
+    /// be undone the next time.
     unwritten: Option<JournalError>,
 }
 
-/// What became of one change.
+/// The result of undoing one change.
 enum Outcome {
     Undone,
     /// There was nothing to undo.
     Gone,
-    /// Somebody changed it since.
+    /// Another program has changed the value since, or has made use of it.
     Changed(String),
-    /// It could not be undone.
+    /// The change could not be undone.
     Kept(String),
 }
 
 impl Undo<'_> {
+    /// Undoes one entry, and records the result.
     fn entry(&mut self, entry: &Entry) {
         let outcome = match &entry.change {
-            // All of it is in the kernel's memory or in /run.
+            // All changes are in the kernel's memory or in /run, which a reboot clears.
             _ if entry.boot != self.boot => Outcome::Gone,
             change if !self.allowlist.permits(change) => Outcome::Kept(
                 "weir apply never changes this file; remove the line from the journal".to_owned(),
@@ -188,6 +195,7 @@ impl Undo<'_> {
                 self.restored.changed += 1;
                 (self.say)(&left(path, why));
             }
+            // The entry stays in the journal, so that the next restore tries again.
             Outcome::Kept(why) => {
                 self.restored.kept += 1;
                 (self.say)(&left(path, why));
@@ -198,18 +206,20 @@ impl Undo<'_> {
         self.note(noted);
     }
 
+    /// Keeps the first error of the journal. The remaining changes are undone all the same.
     fn note(&mut self, noted: Result<(), JournalError>) {
         if let Err(error) = noted {
             self.unwritten.get_or_insert(error);
         }
     }
 
-    /// The device of an entry as it is now; `None`: it is gone.
+    /// Returns the device of an entry under its present name, or `None` if it was removed.
     fn device(&self, entry: &Entry) -> Option<Device> {
         let ident = entry.device.as_ref()?;
         let device = Device::find(self.files, &ident.link).ok();
-        // The link may lead to another one by now, and the one that was set be there under another name.
+        // The link can lead to another device by now, and the device can have another name.
         let same = |device: &Device| match ident.diskseq {
+            // The sequence number stays the same if the device is renamed, and is not reused.
             Some(_) => device.diskseq == ident.diskseq,
             None => device.number == ident.number && device.name == ident.name,
         };
@@ -219,6 +229,7 @@ impl Undo<'_> {
         })
     }
 
+    /// Restores the value of a knob, unless another program has changed it.
     fn set(&mut self, entry: &Entry) -> Outcome {
         let (
             Change::Set {
@@ -245,13 +256,15 @@ impl Undo<'_> {
         let file = moved(file, ident, &device);
         let text = match self.files.read(&file) {
             Ok(text) => text,
-            // An elevator's files go with it, a cgroup's with the cgroup.
+            // The tunables of an elevator disappear with it, and the files of a cgroup with the
+            // cgroup.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => {
                 return Outcome::Gone;
             }
             Err(error) => return kept(&Failed::step(&file, "read it", error)),
         };
         let is = knob.value(&text, &device.number);
+        // `now` is missing if the process was killed after the write and before the record.
         let is_ours = entry.now.as_deref() == Some(&is) || knob.is(&is, new);
         if is != *old && !is_ours && !entry.undoing {
             return Outcome::Changed(format!(
@@ -260,6 +273,8 @@ impl Undo<'_> {
         }
         let mut outcome = Outcome::Gone;
         if is != *old {
+            // An interrupted restore is recognised by this record. The next one restores the values
+            // in `also` even if this value is restored already.
             let noted = self.journal.undoing(entry.id);
             self.note(noted);
             let written = self.files.write(&file, &knob.line(&device.number, old));
@@ -280,7 +295,8 @@ impl Undo<'_> {
         outcome
     }
 
-    /// Puts back what was reset with another value, where the kernel has not done so itself.
+    /// Restores a value that was reset together with another one, unless the kernel has restored it
+    /// itself.
     fn also(&mut self, also: &Also, ident: &Ident, device: &Device) {
         let file = moved(&also.file, ident, device);
         let Ok(text) = self.files.read(&file) else {
@@ -313,6 +329,7 @@ impl Undo<'_> {
                 Outcome::Undone
             }
             Err(error) => match Errno::from_io_error(&error) {
+                // Another program has removed it in the meantime.
                 Some(Errno::NOENT) => Outcome::Gone,
                 Some(Errno::BUSY | Errno::NOTEMPTY) => Outcome::Kept(
                     "it is not empty; run weir apply --restore again when it is".to_owned(),
@@ -322,11 +339,13 @@ impl Undo<'_> {
         }
     }
 
+    /// Disables the controller again, unless a cgroup below uses it.
     fn enable(&mut self, folder: &str) -> Outcome {
         let file = format!("{folder}/cgroup.subtree_control");
         if !Cgroups::is_enabled(self.files, folder) {
             return Outcome::Gone;
         }
+        // Disabling the controller would remove the other program's settings.
         if let Some(user) = self.user_of_io(folder) {
             return Outcome::Changed(format!("{user} now uses the io controller"));
         }
@@ -339,11 +358,13 @@ impl Undo<'_> {
         }
     }
 
-    /// A cgroup directly below in which somebody has set something of the controller.
+    /// Returns a cgroup directly below in which another program uses the controller.
     fn user_of_io(&self, folder: &str) -> Option<String> {
         let below = Cgroups::below(self.files, folder);
         below.into_iter().find(|child| {
             let is_set = |knob: Knob| {
+                // These are the initial contents of the files, for io.max, the weights and
+                // io.prio.class.
                 let text = self.files.read(&format!("{child}/{knob}"));
                 let text = text.unwrap_or_default();
                 !matches!(text.trim(), "" | "default 100" | "no-change")
@@ -355,6 +376,7 @@ impl Undo<'_> {
         })
     }
 
+    /// Restores or removes a drop-in of systemd.
     fn unit(&mut self, file: &str, old: Option<&str>, new: &str) -> Outcome {
         let is = self.files.read(file).ok();
         if is.as_deref() == old {
@@ -386,7 +408,7 @@ fn kept(failed: &Failed) -> Outcome {
     Outcome::Kept(failed.to_string())
 }
 
-/// A file of a device that may have another name by now.
+/// Returns the path of a file of a device that can have another name by now.
 fn moved(file: &str, before: &Ident, now: &Device) -> String {
     let directory = format!("/sys/block/{}/", before.name);
     match file.strip_prefix(&directory) {

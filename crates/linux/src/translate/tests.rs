@@ -26,7 +26,7 @@ fn min(min: u64) -> Contract {
     }
 }
 
-/// The lines of a policy's settings.
+/// Returns the settings of a policy as lines.
 fn lines(word: &str, queue: Queue, contracts: &[Contract]) -> Vec<String> {
     let policy = find(word).unwrap();
     let translation = translate(&policy, &queue, (Some(DRIVE), None), &groups(contracts)).unwrap();
@@ -74,6 +74,7 @@ fn weights_are_those_that_the_simulator_has() {
             );
             let is_bfq = setup.elevator.kind().name == "bfq";
             assert_eq!(own(Knob::BfqWeight), weight.filter(|_| is_bfq), "{word}");
+            // None of these policies has the controller io.latency.
             assert_eq!(own(Knob::Latency), None, "{word}");
         }
     }
@@ -112,6 +113,7 @@ fn each_controller_has_its_files() {
         read_iops: 100,
         ..Max::NONE
     };
+    // Reads are limited by the common 5 MB/s, and writes by the lower 3 MB/s.
     let max = "0 io.max rbps=5000000 wbps=3000000 riops=100 wiops=max";
     let none = |word| lines(word, Queue::default(), &[limited]);
     assert_eq!(none("io.max"), ["queue/scheduler none", max]);
@@ -157,10 +159,12 @@ fn words_that_a_line_leaves_out_are_written_as_the_drive_has_them() {
         rotational: true,
         ..DriveShape::default()
     };
+    // rpct is the policy's value. The others are those of the kernel's profile of a disk.
     let whole =
         "enable=1 ctrl=user rpct=95.00 rlat=250000 wpct=0.00 wlat=250000 min=1.00 max=10000.00";
     assert_eq!(line("rpct=95.00", Some(&disk)), whole);
     assert_eq!(line("ctrl=auto rpct=95.00", Some(&disk)), whole);
+    // If the shape is unknown, no word is added.
     assert_eq!(line("rpct=95.00", None), "enable=1 ctrl=user rpct=95.00");
     assert_eq!(
         line("rpct=95.00 ctrl=auto", Some(&disk)),
@@ -184,9 +188,11 @@ fn a_low_limit_is_the_groups_own_or_else_its_min() {
         ..LowKnobs::NONE
     };
     let said = set(&policy, own).unwrap();
+    // The idle time is the group's own 5 ms, and the latency is the policy's 100 us.
     assert_eq!(said, "riops=300 idle=5000 latency=100");
     let said = set(&policy, LowKnobs::NONE).unwrap();
     assert_eq!(said, "rbps=5000000 wbps=5000000 idle=1000 latency=100");
+    // Only reads get the min as a limit.
     policy.low.limits = Directions::Reads;
     let said = set(&policy, LowKnobs::NONE).unwrap();
     assert_eq!(said, "rbps=5000000 idle=1000 latency=100");

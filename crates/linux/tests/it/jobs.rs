@@ -1,4 +1,4 @@
-//! What scenarios come to for fio, and what is refused.
+//! Tests of the translation of scenarios into jobs of fio, and of the measurement of their logs.
 
 use weir_config::scenario::{self, Choice, Scenario};
 use weir_config::{policy, profile};
@@ -51,6 +51,9 @@ fn a_scenario_is_a_section_for_each_client() {
         cgroups: &cgroups,
     });
     let (_, sections) = file.split_once("filename=/dev/x\n").unwrap();
+    // Both run until the end at 2.5 s (warm-up and duration), the second one from its delay of 100
+    // ms on. 300 requests of 8 KiB per second are 2,457,600 bytes: the rate is in bytes, because
+    // 300 does not divide a second.
     let seed = |n| weir_model::load::seed("two", 0, n) >> 1;
     let expected = format!(
         "
@@ -126,7 +129,7 @@ fn a_plan_has_the_knobs_and_comes_back_from_text() {
     assert_eq!(plan.groups, ["/weir-1", "/weir-2"]);
 }
 
-/// Each key that is refused is named, with what to do.
+/// Each refused key is named, with a remedy.
 #[test]
 fn what_neither_fio_nor_the_kernel_can_play_is_refused_by_key() {
     let client = "[[client]]\nname = \"a\"\nsize = \"8MiB\"\n";
@@ -162,7 +165,7 @@ fn what_neither_fio_nor_the_kernel_can_play_is_refused_by_key() {
     }
 }
 
-/// Requests of a log that end a millisecond apart.
+/// Returns a log of requests that end a millisecond apart.
 fn log(count: u64, latency_ns: u64) -> Log {
     let entry = |n: u64| Entry {
         ended_ms: 1_000_000 + n,
@@ -184,7 +187,7 @@ fn logs_are_measured_as_the_simulator_measures() {
     let step = Some(Span::from_millis(10));
     let measured = measure(&scenario, 0, &[log(3_000, 900_000)], began_ns, step);
     let meter = &measured.clients[0].meter;
-    // Between half a second and two and a half, and no longer.
+    // The measurement covers the time from 0.5 s to 2.5 s, in which 2,000 requests end.
     assert_eq!((meter.requests(), meter.bytes()), (2_000, 2_000 * 4096));
     assert!((meter.latency().mean() - 900_000.0).abs() < 1.0);
     assert_eq!(measured.total.bytes(), meter.bytes());
@@ -193,7 +196,8 @@ fn logs_are_measured_as_the_simulator_measures() {
     let record = measured.clients[0].record(&run, None, &Beside::new(measured.total.seconds()));
     assert_eq!(record.promise_seconds.unwrap().kept, 2);
     let half = measure(&scenario, 0, &[log(3_000, 90_000)], began_ns, None);
-    // It waited for a tenth of each second only, and was owed a tenth.
+    // The client had a request waiting for 9 % of each second only, and was owed that part of its
+    // min.
     let record = half.clients[0].record(&run, None, &Beside::new(half.total.seconds()));
     assert_eq!(record.promise_seconds.unwrap().short, 0);
 }
@@ -206,6 +210,7 @@ fn flushes_follow_the_writes_that_they_are_for() {
         entry.op = Op::Write;
         entry.ended_ms += 1_000;
     }
+    // 100 writes with fdatasync = 2 have a flush after every second one.
     (writes.flushes, writes.flush_ns) = (50, 300_000);
     let logs = [log(2_000, 100_000), writes];
     let measured = measure(&scenario, 0, &logs, 1_000_000 * 1_000_000, None);
@@ -216,7 +221,7 @@ fn flushes_follow_the_writes_that_they_are_for() {
     assert_eq!(meter.of(Kind::Write).unwrap().latency().count(), 100);
 }
 
-/// Fio tells of flushes only while it measures how long requests take to be completed.
+/// fio reports flushes only while it measures completion latencies.
 #[test]
 fn fio_counts_the_flushes_of_a_job() {
     let scenario = built(

@@ -1,4 +1,4 @@
-//! Changes of the configuration: asked for, refused, made and undone.
+//! Changes of the configuration: requests, refusals, results, and undoing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

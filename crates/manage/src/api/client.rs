@@ -1,4 +1,4 @@
-//! Asking a management server over its Unix socket, one request on a connection.
+//! A client of the management server over its Unix socket, with one connection for each request.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,58 +18,59 @@ use tokio::runtime::Runtime;
 use crate::api::change::Refusal;
 use crate::api::event::Event;
 
-/// How long a server may take for an answer: a change waits for clients of volumes that go, which may take some seconds.
+/// The time that a server has to reply. A change waits for the clients of removed volumes, which
+/// can take some seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A management server, by its Unix socket. Calls wait for the answer, at most half a minute.
+/// A client of a management server. Calls block until the reply, for at most 30 s.
 #[derive(Debug)]
 pub struct Client {
     socket: PathBuf,
     runtime: Runtime,
 }
 
-/// Why there is no answer, or no good one.
+/// The reason why a request has no usable reply.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody listens there, or this process may not connect.
+    /// The socket has no listener, or this process may not connect.
     #[error("cannot connect to the server at {}: {error}", socket.display())]
     Connect {
-        /// The socket.
+        /// The path of the socket.
         socket: PathBuf,
-        /// What the system said.
+        /// The error that the system returned.
         error: io::Error,
     },
-    /// The server refused, and everything is as it was.
+    /// The server refused the request and changed nothing.
     #[error("{}", refusal.error)]
     Refused {
-        /// The status of HTTP, as 409.
+        /// The HTTP status, for example 409.
         status: u16,
-        /// Why.
+        /// The reason in the server's words.
         refusal: Refusal,
     },
-    /// The connection ended too early, or there was no answer in time.
+    /// The connection ended early, or there was no reply in time.
     #[error("the server at {} does not respond: {reason}", socket.display())]
     Silent {
-        /// The socket.
+        /// The path of the socket.
         socket: PathBuf,
-        /// What is known of it.
+        /// A description of the failure.
         reason: String,
     },
-    /// What was answered is not of this interface.
+    /// The reply is not one of this interface.
     #[error("the server at {} sent an unexpected reply: {reason}", socket.display())]
     Strange {
-        /// The socket.
+        /// The path of the socket.
         socket: PathBuf,
-        /// What is strange.
+        /// A description of the difference.
         reason: String,
     },
 }
 
 impl Client {
-    /// A client of the server whose socket is at the path. Nothing is asked yet.
+    /// Creates a client of the server at a socket, without connecting to it.
     ///
     /// # Errors
-    /// If the system gives no descriptors for waiting.
+    /// Returns an error if the system has no descriptors left.
     pub fn new(socket: &Path) -> io::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         Ok(Self {
@@ -78,28 +79,29 @@ impl Client {
         })
     }
 
-    /// Asks for a value.
+    /// Requests a value with `GET`.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Returns the errors described at [`Error`].
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         let body = self.call(Method::GET, path, Vec::new(), None)?;
         self.read(&body)
     }
 
-    /// Asks for a text.
+    /// Requests a text with `GET`.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Returns the errors described at [`Error`].
     pub fn text(&self, path: &str) -> Result<String, Error> {
         let body = self.call(Method::GET, path, Vec::new(), None)?;
         String::from_utf8(body.to_vec()).map_err(|_| self.strange("a text that is not UTF-8"))
     }
 
-    /// Tells the server something: `method` is `POST`, `PUT`, `PATCH` or `DELETE`; with an `etag`, only if that is still the state.
+    /// Sends a request with a body. `method` is `POST`, `PUT`, `PATCH` or `DELETE`. If `etag` is
+    /// given, the server refuses the request unless the state still has this tag.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Returns the errors described at [`Error`].
     pub fn send<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -113,10 +115,10 @@ impl Client {
         self.read(&answer)
     }
 
-    /// The events of the server from now on, as they come.
+    /// Subscribes to the events of the server from now on.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Returns the errors described at [`Error`].
     pub fn events(&self) -> Result<Lines<'_>, Error> {
         let path = "/v1/events";
         let response = self.waited(self.request(Method::GET, path, Vec::new(), None))?;
@@ -132,6 +134,7 @@ impl Client {
         })
     }
 
+    /// Sends a request, and returns the body of a successful response.
     fn call(
         &self,
         method: Method,
@@ -150,12 +153,15 @@ impl Client {
         }
     }
 
+    /// Waits for a future on the client's runtime, for at most [`PATIENCE`].
     fn waited<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        // The timer can only be created inside the runtime.
         let answer = async { tokio::time::timeout(PATIENCE, asked).await };
         let answer = self.runtime.block_on(answer);
         answer.unwrap_or_else(|_| Err(self.silent("no reply within 30 s")))
     }
 
+    /// Connects and sends a request. Returns the response without its body.
     async fn request(
         &self,
         method: Method,
@@ -170,11 +176,12 @@ impl Client {
         })?;
         let connected = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = connected.map_err(|e| self.silent(&e.to_string()))?;
-        // It ends with the answer, or with this client.
+        // The task ends with the response, or with the runtime of this client.
         drop(tokio::spawn(connection));
         let mut request = Request::builder()
             .method(method)
             .uri(path)
+            // HTTP/1.1 requires the header. The server checks it only for browsers.
             .header(HOST, "localhost")
             .header(ACCEPT, "application/json");
         if !body.is_empty() {
@@ -199,6 +206,7 @@ impl Client {
     }
 
     fn refused(&self, status: StatusCode, body: &[u8]) -> Error {
+        // Errors of the HTTP library itself have no message.
         match serde_json::from_slice(body) {
             Ok(refusal) => Error::Refused {
                 status: status.as_u16(),
@@ -223,30 +231,32 @@ impl Client {
     }
 }
 
-/// Events as they come.
+/// A stream of events from the server.
 #[derive(Debug)]
 pub struct Lines<'a> {
     client: &'a Client,
     body: Incoming,
-    /// What has come of the next event.
+    /// The received part of the next event.
     pending: Vec<u8>,
 }
 
 impl Lines<'_> {
-    /// The next event; `None` within `patience` if none came.
+    /// Returns the next event, or `None` if none arrives within `patience`.
     ///
     /// # Errors
-    /// If the stream has ended, or what comes is no event.
+    /// Returns an error if the stream has ended, or if an event is invalid.
     pub fn next(&mut self, patience: Duration) -> Result<Option<Event>, Error> {
         let client = self.client;
         client.runtime.block_on(async {
             let next = tokio::time::timeout(patience, self.read());
+            // A timeout is not an error of the stream.
             next.await.map_or(Ok(None), |event| event.map(Some))
         })
     }
 
     async fn read(&mut self) -> Result<Event, Error> {
         loop {
+            // Server-sent events end with an empty line.
             while let Some(end) = self.pending.windows(2).position(|w| w == b"\n\n") {
                 let event: Vec<u8> = self.pending.drain(..end + 2).collect();
                 if let Some(event) = self.event(&String::from_utf8_lossy(&event))? {
@@ -256,13 +266,15 @@ impl Lines<'_> {
             let frame = self.body.frame().await;
             let frame = frame.ok_or_else(|| self.client.silent("the server has ended"))?;
             let frame = frame.map_err(|e| self.client.silent(&e.to_string()))?;
+            // A frame without data has trailers, which are ignored.
             if let Ok(data) = frame.into_data() {
                 self.pending.extend_from_slice(&data);
             }
         }
     }
 
-    /// An event of the stream; `None` for a comment, and for what a newer server tells.
+    /// Parses an event of the stream. Returns `None` for a comment, and for an event that only a
+    /// newer server has.
     fn event(&self, text: &str) -> Result<Option<Event>, Error> {
         let field = |name: &str| {
             let mut lines = text.lines();

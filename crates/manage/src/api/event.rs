@@ -1,4 +1,4 @@
-//! What `GET /v1/events` streams.
+//! The events that `GET /v1/events` streams.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Its name in the stream.
+    /// Returns the event's name in the stream.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Second(_) => "second",

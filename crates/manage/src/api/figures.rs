@@ -1,4 +1,4 @@
-//! What was served in a second, and since the start.
+//! The figures of a second, and the counts since the start of the server.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// All of it, microseconds.
+    /// Returns the total latency in microseconds.
     pub fn total_us(&self) -> f64 {
         self.limit_us + self.elevator_us + self.drive_us
     }
@@ -43,7 +43,7 @@ pub struct SecondCounts {
 }
 
 impl SecondCounts {
-    /// All short seconds.
+    /// Returns the number of short seconds of all causes.
     pub fn all_short(&self) -> u64 {
         self.short.values().sum()
     }

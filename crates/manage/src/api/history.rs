@@ -1,4 +1,4 @@
-//! The last hour of a drive, tenant or volume.
+//! The figures of a drive, tenant or volume over the last hour.
 
 use serde::{Deserialize, Serialize};
 

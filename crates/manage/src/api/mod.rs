@@ -1,8 +1,9 @@
-//! What the management server of Weir says and is told.
+//! The types of the management interface, and a client for it.
 //!
-//! The server (`weir-manage`) and its clients (`weir ctl`, `weir top`) share these types; the `OpenAPI` document at `/v1/openapi.json` is made from
-//! them, too. Quantities are numbers with their unit in their name; what is written in the configuration is in the words of the file.
-//! [`Client`] asks a server over its Unix socket.
+//! The server (`weir-manage`) and its clients (`weir ctl`, `weir top`) share these types. The
+//! `OpenAPI` document at `/v1/openapi.json` is generated from them as well. Quantities are numbers
+//! with the unit in their name. Configuration has the keys and values of the configuration file.
+//! [`Client`] calls a server over its Unix socket.
 
 mod change;
 mod client;
@@ -23,5 +24,5 @@ pub use socket::Socket;
 pub use state::{Budget, Contract, Drive, Found, List, Status, Tenant, Volume};
 pub use words::{encoded, path, words};
 
-/// Words of the file and their values: a table of the configuration as JSON.
+/// A table of the configuration as JSON, with the keys and values of the configuration file.
 pub type Words = serde_json::Map<String, serde_json::Value>;

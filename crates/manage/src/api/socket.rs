@@ -1,13 +1,13 @@
-//! The server that a command asks: by the path of its socket.
+//! The option that selects the server of a command by its socket.
 
 use crate::api::client::Client;
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
 
-/// Where a server answers if nothing else is said.
+/// The path of the socket if neither the option nor the variable is set.
 const DEFAULT: &str = "/run/weir/manage.sock";
-/// Where else, if it is set.
+/// The environment variable with the path of the socket.
 const VARIABLE: &str = "WEIR_SOCKET";
 
 /// Which server to ask.
@@ -19,7 +19,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// The socket's path.
+    /// Returns the path of the selected socket.
     pub fn path(&self) -> PathBuf {
         let named = self.socket.clone();
         let named = named.or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
@@ -28,10 +28,10 @@ impl Socket {
             .unwrap_or_else(|| DEFAULT.into())
     }
 
-    /// A client of the server. Nothing is asked yet.
+    /// Creates a client of the server, without connecting to it.
     ///
     /// # Errors
-    /// If the system gives no descriptors for waiting.
+    /// Returns an error if the system has no descriptors left.
     pub fn client(&self) -> io::Result<Client> {
         Client::new(&self.path())
     }

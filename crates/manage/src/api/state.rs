@@ -1,4 +1,4 @@
-//! How things stand: the server, its drives, tenants and volumes.
+//! The state of the server, its drives, tenants and volumes.
 
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +54,7 @@ pub struct Contract {
 }
 
 impl Contract {
-    /// A part of the min, bytes a second and requests a second.
+    /// Returns a part of the min, in bytes per second and requests per second.
     pub fn promised(&self, part: f64) -> (u64, u64) {
         let of = |min: u64| (min as f64 * part) as u64;
         (
@@ -159,7 +159,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// What this server promises now, bytes a second and requests a second: the min, or its part of one that several servers keep.
+    /// Returns the amount that this server promises now, in bytes per second and requests per
+    /// second: the min, or its part of a shared minimum.
     pub fn promised(&self) -> (u64, u64) {
         self.contract.promised(self.now.part.unwrap_or(1.0))
     }

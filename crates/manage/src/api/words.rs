@@ -1,15 +1,18 @@
-//! Words of the file that are written one by one, `KEY` and `VALUE`, and where the interface has what they are about.
+//! Parses keys and values of the configuration that are given one by one, and makes the paths of
+//! the interface.
 
 use crate::api::Words;
 use serde_json::{Map, Value};
 
-/// Where the interface has a table: `kind` is `volume`, `tenant` or `drive`.
+/// Returns the path of a table in the interface. `kind` is `volume`, `tenant` or `drive`.
 pub fn path(kind: &str, name: &str) -> String {
     format!("/v1/{kind}s/{}", encoded(name))
 }
 
-/// A name as a part of a path, or of a file's name: everything but letters, digits, `-`, `_` and `.` is encoded by its bytes, and so is a name of dots alone.
+/// Encodes a name for use in a path or a file name. All bytes except letters, digits, `-`, `_` and
+/// `.` are percent-encoded. The dots of a name that consists of dots only are encoded as well.
 pub fn encoded(name: &str) -> String {
+    // `.` and `..` have a meaning in paths.
     let dots = name.bytes().all(|b| b == b'.');
     let byte = |byte: u8| match byte {
         b'.' if dots => "%2E".to_owned(),
@@ -21,10 +24,11 @@ pub fn encoded(name: &str) -> String {
     name.bytes().map(byte).collect()
 }
 
-/// The words of pairs: `min` and `20MB/s`, `max.iops` and `500`; an empty value removes the key.
+/// Returns the table for pairs such as `min` and `20MB/s`, or `max.iops` and `500`. An empty value
+/// removes the key.
 ///
 /// # Errors
-/// A key is none, or is said twice.
+/// Returns an error if a key is invalid or is given twice.
 pub fn words<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Words, String> {
     let mut words = Words::new();
     for (key, text) in pairs {
@@ -33,6 +37,7 @@ pub fn words<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     Ok(words)
 }
 
+/// Inserts a value at a key with dots, and makes the tables on the way.
 fn insert(words: &mut Words, key: &str, value: Value) -> Result<(), String> {
     let mut table = words;
     let mut parts: Vec<&str> = key.split('.').collect();
@@ -46,6 +51,7 @@ fn insert(words: &mut Words, key: &str, value: Value) -> Result<(), String> {
         let inner = table.entry(part).or_insert_with(|| Map::new().into());
         table = inner
             .as_object_mut()
+            // `max` and `max.iops` exclude each other.
             .ok_or_else(|| format!("{part} is given twice"))?;
     }
     match table.insert(last.to_owned(), value) {
@@ -54,7 +60,7 @@ fn insert(words: &mut Words, key: &str, value: Value) -> Result<(), String> {
     }
 }
 
-/// A value: as TOML where it is some, else a text, so that `min=20MB/s` needs no quotes.
+/// Parses a value as TOML. If that fails, it is a text, so that `min=20MB/s` needs no quotes.
 fn value(text: &str) -> Value {
     if text.is_empty() {
         return Value::Null;

@@ -1,14 +1,17 @@
-//! Which part of a min its clients could use here, from what they used.
+//! Estimates the part of a min that clients could use on this server, from their recent use.
 
 use weir_core::{Instant, Span};
 use weir_serve::Used;
 use weir_serve::gateway::{ONE, Part, Stated};
 
-/// The shortest time that says something.
+/// The shortest interval from which the demand is computed.
 const LEAST: Span = Span::from_millis(250);
 
-/// The recent use of the min, and the demand that follows from it. The demand rises at once. It falls by at most a quarter at a time, and so by
-/// half in about a second: a part that went with each pause of a client would have to come back with the next request.
+/// The recent use of the min, and the demand that follows from it.
+///
+/// The demand rises at once. It falls by at most a quarter at a time, which is by half in about a
+/// second. A part that was given up in every pause of a client would have to be acquired again for
+/// the next request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Demand {
     last: Option<(Instant, Used)>,
@@ -16,14 +19,15 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// The part of the min that they could use.
+    /// Returns the part of the min that the clients could use.
     pub(super) fn part(&self) -> Part {
         self.part
     }
 
-    /// Takes what they used so far, of a min that is `whole`.
+    /// Updates the demand from the total use so far, of a min that is `whole`.
     ///
-    /// A client is owed its min for the time in which a request of it waits; so that is what it could use, and what it got if that was more.
+    /// A client is owed its min for the time in which it has a request waiting. It could therefore
+    /// use the min for that fraction of the time, or the amount that it got if that is more.
     pub(super) fn note(&mut self, now: Instant, used: Used, whole: Stated) {
         let Some((at, before)) = self.last else {
             self.last = Some((now, used));
@@ -35,6 +39,7 @@ impl Demand {
         }
         self.last = Some((now, used));
         let ns = passed.as_nanos();
+        // Counters can restart, so that the differences saturate at 0.
         let got = |now: u64, before: u64, whole: u64| match whole {
             0 => 0,
             whole => ratio(
@@ -50,7 +55,7 @@ impl Demand {
     }
 }
 
-/// One number in parts of another, all of it at most.
+/// Returns the fraction of two numbers, at most the whole.
 fn ratio(some: u128, all: u128) -> Part {
     let part = some.saturating_mul(ONE.into()) / all.max(1);
     Part::try_from(part).unwrap_or(ONE).min(ONE)
@@ -105,6 +110,7 @@ mod tests {
             demand.note(at(500 * look), used(50_000_000, 500), WHOLE);
             falls.push(demand.part());
         }
+        // The demand falls by a quarter each time.
         assert_eq!(falls[..2], [ONE * 3 / 4, ONE * 9 / 16]);
         assert_eq!(falls.last(), Some(&0));
     }

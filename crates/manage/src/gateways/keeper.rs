@@ -1,5 +1,8 @@
-//! One volume's part: what the member says next is asked of etcd, and what it may promise is told to the shard, less before it is written and
-//! more after.
+//! Keeps a volume's part of a shared minimum.
+//!
+//! The requests of the [`Member`] are sent to etcd, and the part that it may promise is passed to
+//! the shard. A smaller part is passed before it is written to etcd, and a larger one afterwards,
+//! so that all parts together never exceed the minimum.
 
 use std::sync::Arc;
 
@@ -11,7 +14,7 @@ use super::demand::Demand;
 use super::{LOOK, clock, duration};
 use crate::Manager;
 
-/// A volume, and the name under which its min is kept.
+/// A volume, and the name of the minimum that it shares.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Whose {
     pub(super) volume: String,
@@ -30,7 +33,7 @@ pub(super) struct Keeper {
     said: Said,
 }
 
-/// What was said in the log last, so that it is said once.
+/// The state that was last logged, so that each change is logged once.
 #[derive(Default)]
 struct Said {
     silent: bool,
@@ -58,7 +61,7 @@ impl Keeper {
         }
     }
 
-    /// Keeps it until it is told to leave, and then gives it back.
+    /// Keeps the part until it is told to leave, and then returns it.
     pub(super) async fn run(mut self, mut leave: watch::Receiver<bool>) {
         loop {
             self.leaves |= *leave.borrow();
@@ -76,20 +79,21 @@ impl Keeper {
                 continue;
             }
             let now = clock::now();
-            // The clock of a machine that was suspended has gone on, and the one that sleeps go by has not.
+            // CLOCK_BOOTTIME advances while the machine is suspended, but the clock of sleeps does
+            // not. A long sleep would therefore end too late.
             let wait = duration(self.member.wake(now).since(now)).min(LOOK);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                // Told, or nobody is there any more that would.
+                // Either it was told to leave, or the other end has been dropped.
                 _ = leave.changed() => self.leaves = true,
             }
         }
     }
 
-    /// Tells the member what the configuration states now, and what clients could use.
+    /// Passes the configured minimum and the demand of the clients to the member.
     fn read(&mut self) {
         let published = self.manager.control.published();
-        // One that is gone leaves soon.
+        // A volume that was removed leaves soon.
         if let Some(volume) = published.config.volume(&self.whose.volume) {
             self.member.set_stated(Stated {
                 bytes: volume.contract.min,
@@ -99,9 +103,11 @@ impl Keeper {
         self.member.set_demand(self.demand.part());
     }
 
-    /// Has the shard promise what the member may: whether it does, now.
+    /// Passes the part that the member may promise to the shard. Returns true if the shard has
+    /// confirmed it.
     async fn tell(&mut self) -> bool {
-        // In this order, so that the shard's end is not later.
+        // The clocks are read in this order, so that the shard's deadline is not later than the
+        // member's.
         let monotonic = std::time::Instant::now();
         let now = clock::now();
         let part = self.member.part(now);
@@ -114,6 +120,7 @@ impl Keeper {
             until: monotonic + duration(self.member.until().since(now)),
             lapses: self.member.lapses(),
         };
+        // The call blocks until the shard replies.
         let (parts, volume) = (self.parts.clone(), self.whose.volume.clone());
         let told = tokio::task::spawn_blocking(move || parts.hold(&volume, held)).await;
         match told {
@@ -128,7 +135,8 @@ impl Keeper {
         }
     }
 
-    /// Asks etcd. What the shard may still promise more than is not written.
+    /// Sends a request to etcd. A part is not written unless the shard has confirmed it, because
+    /// the shard could otherwise promise more than is written.
     async fn ask(&mut self, ask: &Ask, held: bool) {
         let answered = match ask {
             Ask::Write { .. } if !held => {
@@ -193,7 +201,7 @@ impl Keeper {
         }
     }
 
-    /// Says what is wrong in etcd.
+    /// Logs problems of the data in etcd.
     fn say_table(&mut self) {
         let Whose { volume, name } = &self.whose;
         if self.said.strange != self.etcd.strange() {

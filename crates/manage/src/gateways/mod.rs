@@ -1,5 +1,8 @@
-//! The server as one of several that keep the min of a volume together: for each volume with `shared` a [`Member`](weir_serve::gateway::Member) with etcd and
-//! the shards, on one thread of its own. `docs/gateways.md` says what holds.
+//! The server as one of several gateways that share the min of a volume.
+//!
+//! For each volume with `shared`, a [`Member`](weir_serve::gateway::Member) communicates with etcd
+//! and the shards ([`Keeper`]). All of them run on one thread. `docs/gateways.md` describes the
+//! guarantees.
 
 mod clock;
 mod demand;
@@ -19,14 +22,15 @@ use weir_serve::gateway::{Config, Etcd};
 use crate::Manager;
 use keeper::{Keeper, Whose};
 
-/// How often the configuration in force is looked at, for volumes that come and go.
+/// The interval at which the configuration is checked for volumes that were added or removed.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long a server that ends may take to give its parts back; others have them when its leases are over, if it does not.
+/// The time that an ending server has to return its parts. Otherwise, other servers get them when
+/// its leases expire.
 const LEAVE: Duration = Duration::from_millis(1_500);
-/// Most threads that wait for shards.
+/// The maximum number of threads that wait for shards.
 const WAITING: usize = 8;
 
-/// The thread that keeps parts. Dropping it gives them back.
+/// The thread that keeps the parts. Dropping this returns them.
 #[derive(Debug)]
 pub(crate) struct Gateways {
     stop: watch::Sender<bool>,
@@ -34,10 +38,10 @@ pub(crate) struct Gateways {
 }
 
 impl Gateways {
-    /// Begins, where the configuration says where servers meet.
+    /// Starts the thread, if the configuration has gateways.
     ///
     /// # Errors
-    /// The system has no thread, or nothing to wait with.
+    /// Returns an error if the system has no more threads or descriptors.
     pub(crate) fn start(manager: &Arc<Manager>, parts: Parts) -> std::io::Result<Option<Self>> {
         let published = manager.control.published();
         let Some(gateways) = published.config.gateways.clone() else {
@@ -59,7 +63,7 @@ impl Gateways {
         let thread = std::thread::Builder::new().name("weir-gateways".to_owned());
         let thread = thread.spawn(move || {
             runtime.block_on(all.run(stopped));
-            // A shard that hangs has one of the threads that wait.
+            // A shard that hangs blocks one of the runtime's threads, which would delay the end.
             runtime.shutdown_background();
         })?;
         Ok(Some(Self {
@@ -70,7 +74,7 @@ impl Gateways {
 }
 
 impl Gateways {
-    /// False once its thread has ended.
+    /// Returns true until the thread has ended.
     pub(crate) fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|t| !t.is_finished())
     }
@@ -78,15 +82,16 @@ impl Gateways {
 
 impl Drop for Gateways {
     fn drop(&mut self) {
-        // Nobody listens where the thread has failed.
+        // The receiver is gone if the thread has failed.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
+            // A panic of the thread has already been logged.
             let _ = thread.join();
         }
     }
 }
 
-/// Every volume whose min is shared.
+/// All volumes with a shared minimum.
 struct All {
     manager: Arc<Manager>,
     parts: Parts,
@@ -95,16 +100,18 @@ struct All {
 }
 
 impl All {
+    /// Runs until it is told to stop, and then lets all keepers return their parts.
     async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         loop {
             self.look();
             let wait = tokio::time::timeout(LOOK, stopped.changed());
-            // Its other end is dropped at the end, at the latest.
+            // At the latest, the sender is dropped at the end of the server.
             if wait.await.is_ok() {
                 break;
             }
         }
         for (leave, _) in self.keepers.values() {
+            // A keeper that has ended by itself has no receiver.
             let _ = leave.send(true);
         }
         let left = async {
@@ -119,7 +126,7 @@ impl All {
         }
     }
 
-    /// Begins with volumes that have come, and leaves for those that have gone.
+    /// Starts keepers for added volumes, and lets those of removed volumes leave.
     fn look(&mut self) {
         let published = self.manager.control.published();
         let shared = published.config.volumes.iter().filter_map(|volume| {
@@ -134,9 +141,11 @@ impl All {
                 let _ = leave.send(true);
             }
         }
+        // A keeper that was told to leave remains until it has returned its part.
         self.keepers.retain(|_, (_, task)| !task.is_finished());
         for whose in shared {
-            // What it had under another name is given back first.
+            // A volume's part under its earlier name is returned first, because a volume has one
+            // keeper at a time.
             if !self.keepers.keys().any(|w| w.volume == whose.volume) {
                 let keeper = self.keep(&whose);
                 self.keepers.insert(whose, keeper);
@@ -144,6 +153,7 @@ impl All {
         }
     }
 
+    /// Starts a keeper. Returns the channel that tells it to leave, and its task.
     fn keep(&self, whose: &Whose) -> (watch::Sender<bool>, Task<()>) {
         let config = Config {
             ttl: self.gateways.lease,
@@ -166,14 +176,14 @@ impl All {
     }
 }
 
-/// Whose rows the own ones are, for people: host and process.
+/// Returns the host and the process, by which people recognise this server's rows in etcd.
 fn by() -> String {
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy().replace(' ', "_");
     format!("{host}/{}", std::process::id())
 }
 
-/// A length of time as the system's.
+/// Converts a duration to that of the standard library.
 fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos())
 }

@@ -1,4 +1,4 @@
-//! What is asked: answered from the last sample and the configuration in force.
+//! Routes that read: they use the last sample and the configuration in force.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ pub(crate) async fn show(
     Ok(([(ETAG, view.published.etag(kind, &name))], Json(found)))
 }
 
-/// Of which drive, tenant or volume a curve is.
+/// The query of a curve.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Of {
     of: String,
@@ -85,6 +85,7 @@ pub(crate) async fn history(
     State(manager): Shared,
     Query(Of { of }): Query<Of>,
 ) -> Answer<Json<Curve>> {
+    // A name can contain dots, so that only the first one is a separator.
     let (kind, name) = of.split_once('.').unwrap_or((of.as_str(), ""));
     let unknown = || {
         Refused::not_found(&format!(
@@ -98,7 +99,7 @@ pub(crate) async fn history(
     if let Some(curve) = manager.watcher.history().curve(kind, name) {
         return Ok(Json(curve));
     }
-    // It may have been added in this second.
+    // An object that was added in this second has no curve yet.
     let is_known = manager.control.published().words(kind, name).is_some();
     is_known
         .then(|| Json(crate::history::empty(kind, name)))
@@ -111,7 +112,7 @@ pub(crate) async fn short(State(manager): Shared) -> Json<ShortSeconds> {
     Json(manager.watcher.history().short())
 }
 
-/// Of which time an explanation is.
+/// The query of an explanation.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(crate) struct Since {
     since_seconds: Option<u64>,
@@ -205,9 +206,9 @@ pub(crate) async fn ready(State(manager): Shared) -> (StatusCode, &'static str) 
     }
 }
 
-/// How much of the metrics is asked for.
+/// The query of metrics.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct HowMuch {
-    /// `full`: histograms of each stage, too, and what there has not been.
+    /// `full` selects all metrics, including histograms of each stage and series without values.
     detail: Option<String>,
 }

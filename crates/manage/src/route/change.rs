@@ -1,4 +1,4 @@
-//! What is told: changes, each wholly or not at all.
+//! Routes that change the server. Each change is made completely or refused completely.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use crate::access::Peer;
 use crate::control::{Expected, How, TableState};
 use crate::error::Refused;
 
-/// Longest body of a request, bytes: a change of a thousand volumes.
+/// The maximum length of a body in bytes. It is enough for a change of a thousand volumes.
 const BODY_MAX: usize = 1 << 20;
-/// How long a body may take.
+/// The maximum time for the arrival of a body.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// What can come of a change, for the document.
+/// The possible responses to a change, for the `OpenAPI` document.
 #[cfg(feature = "openapi")]
 #[derive(utoipa::IntoResponses)]
 #[expect(dead_code, reason = "the document alone needs it")]
@@ -157,6 +157,7 @@ pub(crate) async fn add(
     body: Body,
 ) -> Answer<Json<Outcome>> {
     let kind = singular(&kind)?;
+    // `If-None-Match: *` is the precondition that this route has anyway.
     let new = headers.get(IF_NONE_MATCH).is_none_or(|value| value == "*");
     if !new || headers.contains_key(IF_MATCH) {
         let why = "PUT adds what is not there yet; PATCH changes what is there";
@@ -202,8 +203,9 @@ pub(crate) async fn remove(
     .await
 }
 
-/// How a change is to be made, from the query.
+/// The query of a change.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
+// A misspelt `dry_run` must not make the change.
 #[serde(deny_unknown_fields)]
 pub(crate) struct Asked {
     #[serde(default)]
@@ -213,15 +215,17 @@ pub(crate) struct Asked {
 
 type AskedQuery = Result<Query<Asked>, QueryRejection>;
 
-/// The query of a change; what it cannot have is refused.
+/// Returns the query of a change, or refuses an invalid one.
 fn asked(query: Result<Query<Asked>, QueryRejection>) -> Answer<Asked> {
     let query = query.map_err(|e| Refused::new(StatusCode::BAD_REQUEST, e.body_text()))?;
     Ok(query.0)
 }
 
-/// A table that must be there, and as `If-Match` says.
+/// Returns the precondition that a table exists, and that it has the version in `If-Match` if the
+/// header is present.
 fn existing((kinds, name): (String, String), headers: &HeaderMap) -> Answer<Expected> {
     let kind = singular(&kinds)?;
+    // `If-Match: *` requires only that the table exists.
     let etag = headers.get(IF_MATCH).filter(|value| *value != "*");
     let state = match etag.map(|etag| etag.to_str()) {
         None => TableState::Present,
@@ -239,17 +243,20 @@ fn how(peer: &Peer, asked: Asked, expected: Option<Expected>) -> How {
         by: peer.name(),
         dry_run: asked.dry_run,
         save: asked.save,
+        // Only root and the server's own user may name any storage.
         confined: !peer.is_own(),
         expected,
     }
 }
 
-/// The edits that merge words into a table: tables inside are merged, too, and `null` removes a key.
+/// Appends the edits that merge keys into a table (RFC 7396). Tables inside are merged as well, and
+/// `null` removes a key.
 fn merge(key: &[String], words: &Words, edits: &mut Vec<Edit>) {
     for (name, value) in words {
         let mut key = key.to_owned();
         key.push(name.clone());
         match value {
+            // An empty table has no keys to merge, so that it is set as a value.
             Value::Object(words) if !words.is_empty() => merge(&key, words, edits),
             value => edits.push(Edit {
                 key,
@@ -259,9 +266,10 @@ fn merge(key: &[String], words: &Words, edits: &mut Vec<Edit>) {
     }
 }
 
-/// The value in a body: small, soon, and nothing else in it.
+/// Reads a value from a body. It must be short, arrive soon, and contain nothing else.
 async fn read<T: DeserializeOwned>(body: Body) -> Answer<T> {
     let bad = |error: String| Refused::new(StatusCode::BAD_REQUEST, error);
+    // The listener limits the time of the head only.
     let read = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_MAX)).await;
     let read = read.map_err(|_| {
         Refused::new(
@@ -276,7 +284,7 @@ async fn read<T: DeserializeOwned>(body: Body) -> Answer<T> {
     serde_json::from_slice(&body).map_err(|e| bad(format!("the body is invalid: {e}")))
 }
 
-/// Makes a change on a thread that may wait, and tells those that listen.
+/// Makes a change on a thread that can block, and sends an event about it.
 async fn made(
     manager: Arc<Manager>,
     how: How,

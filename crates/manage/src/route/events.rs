@@ -1,4 +1,4 @@
-//! What happens, as it happens.
+//! The route that streams events.
 
 use crate::api::Event;
 use axum::Extension;
@@ -25,7 +25,7 @@ pub(crate) async fn events(
         return Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, why));
     }
     let receiver = manager.watcher.listen();
-    // So that nobody looks at nothing for a second.
+    // The last figures come at once, so that a client has something to show in the first second.
     let last = Event::Second(manager.watcher.last().second.clone());
     let first = match &last {
         Event::Second(second) => Line::default().event(last.name()).json_data(second),
@@ -38,7 +38,7 @@ pub(crate) async fn events(
                     let line = Line::default().event(sent.name).data(&sent.data);
                     return Some((Ok(line), receiver));
                 }
-                // A client that reads slowly misses some.
+                // A client that reads too slowly misses events.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return None,
             }

@@ -1,4 +1,4 @@
-//! What can be asked and told, by path.
+//! The routes of the interface, and the checks that precede each request.
 
 pub(crate) mod ask;
 pub(crate) mod change;
@@ -24,11 +24,11 @@ use change::{add, change, changes, reload, remove, set, undo};
 use events::events;
 
 type Answer<T> = Result<T, Refused>;
-/// A kind of tables and the name of one.
+/// The kind and the name of a table in a path.
 type Target = axum::extract::Path<(String, String)>;
 type Shared = State<Arc<Manager>>;
 
-/// Every path of the interface.
+/// Returns the routes of the whole interface.
 pub(crate) fn router(manager: &Arc<Manager>) -> Router {
     let named = "/v1/{kind}/{name}";
     let manage = &manager.control.published().config.manage;
@@ -51,17 +51,18 @@ pub(crate) fn router(manager: &Arc<Manager>) -> Router {
         .route(named, get(show).put(add).patch(set).delete(remove))
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)
+        // The routes limit their bodies themselves (`change::read`).
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(Arc::clone(manager), check))
         .with_state(Arc::clone(manager))
 }
 
-/// The paths that need no secret: metrics, and whether the server is well.
+/// Returns true if a path needs no secret: metrics, health checks, and the configuration.
 fn is_metrics(path: &str) -> bool {
     ["/metrics", "/healthz", "/readyz", "/v1/config"].contains(&path)
 }
 
-/// Lets a request in, or not.
+/// Checks a client's rights before its request is handled.
 async fn check(
     State(manager): Shared,
     Extension(peer): Extension<Peer>,
@@ -74,6 +75,7 @@ async fn check(
         let why = "this address serves /metrics, /healthz, /readyz and /v1/config only; use the address of [manage] for the rest";
         return Refused::new(StatusCode::NOT_FOUND, why).into_response();
     }
+    // Health checks tell only whether the server works.
     let open = dashboard::is_page(path) || path == "/healthz" || path == "/readyz";
     let checked = manager.access.check(&peer, request.headers(), open, writes);
     if let Err(refused) = checked {
@@ -107,7 +109,7 @@ async fn wrong_method() -> Refused {
     Refused::new(StatusCode::METHOD_NOT_ALLOWED, why)
 }
 
-/// `volume` for `volumes`.
+/// Returns `volume` for `volumes`, and so on. Refuses unknown kinds.
 fn singular(kinds: &str) -> Answer<&'static str> {
     let kind = KINDS
         .into_iter()
@@ -119,6 +121,7 @@ fn singular(kinds: &str) -> Answer<&'static str> {
     })
 }
 
+/// Runs work that can block on a thread of its own.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Answer<T> + Send + 'static,
 ) -> Answer<T> {

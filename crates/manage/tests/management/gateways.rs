@@ -1,4 +1,4 @@
-//! A min that several servers keep: the server's side, with an etcd of the test's own.
+//! Tests of the server's part in a shared minimum, with a simulated etcd.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -12,12 +12,12 @@ use weir_manage::api::Volume;
 
 use crate::site::Site;
 
-/// What is asked of etcd for one min, as its JSON gateway answers; keys stay as they are written.
+/// The state of etcd for one minimum, with the responses of its JSON gateway. Keys stay in base64.
 #[derive(Default)]
 struct Store {
     revision: u64,
     generation: u64,
-    /// The values and leases by key.
+    /// The values and leases of the rows, by key.
     rows: BTreeMap<String, (String, String)>,
     leases: u64,
     silent: bool,
@@ -75,7 +75,7 @@ fn serve(stream: &mut TcpStream, store: &mut Store) {
     let answer = store.answer(&path, &body).to_string();
     let length = answer.len();
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
-    // The server may have ended.
+    // The server can have ended and closed the connection.
     let _ = stream.write_all((head + &answer).as_bytes());
 }
 
@@ -95,6 +95,8 @@ impl Store {
             "/v3/kv/range" => self.table(),
             "/v3/kv/txn" => {
                 let compared = &body["compare"][0]["mod_revision"];
+                // The compared revision is outdated: etcd executes the other branch, which reads
+                // the table.
                 if *compared != json!(self.generation.to_string()) {
                     return json!({ "responses": [{ "response_range": self.table() }] });
                 }
@@ -158,6 +160,7 @@ fn a_part_comes_with_etcd_ends_without_it_and_is_given_back_at_the_end() {
     let promised = part(&one).unwrap() + part(&other).unwrap();
     assert!(promised <= 1.0, "{promised}");
     etcd.be_silent(true);
+    // The parts end with their leases of 2 s.
     wait("nothing is promised without etcd", || {
         part(&one) == Some(0.0) && part(&other) == Some(0.0)
     });
@@ -182,6 +185,7 @@ fn a_volume_that_is_shared_no_more_gives_its_part_back_and_keeps_its_whole_min()
             .find(|line| line.starts_with("weir_min_bytes_per_second"))?;
         line.rsplit_once(' ')?.1.parse::<u64>().ok()
     };
+    // Without any demand of clients, a server keeps 1/64 of the minimum, which is 64 MB/s here.
     assert_eq!(promised(), Some(1_000_000), "1/64 of it");
     site.send("PATCH", "/v1/volumes/alpha", &json!({ "shared": null }));
     wait("its row is gone", || etcd.rows().is_empty());

@@ -1,4 +1,5 @@
-//! Clients that are slow, huge, malformed, many, or not what they say: bounded, and none in the way of others.
+//! Clients that are slow, huge, malformed, numerous or unauthorised. They are bounded and do not
+//! get in the way of others.
 
 use crate::site::{PATIENCE, Site, asked};
 use std::io::{Read, Write};
@@ -44,10 +45,11 @@ fn clients_name_storage_only_where_it_is_permitted() {
         );
     }
     assert_eq!(site.text(), before);
-    // Root, or the user that runs the server, may; and what that user has named may be named from then on.
+    // Root and the user that runs the server may name any storage. Others may use it from then on.
     site.send("PUT", "/v1/volumes/gamma", &volume);
     assert!(ask("DELETE /v1/volumes/gamma", &serde_json::Value::Null).contains(" 200 "));
     assert!(ask("PUT /v1/volumes/gamma", &volume).contains(" 200 "));
+    // A client must not extend its own rights by changing manage.storage.
     let everything =
         serde_json::json!({ "edits": [{ "key": ["manage", "storage"], "value": ["/"] }] });
     assert!(ask("POST /v1/changes", &everything).contains(" 422 "));
@@ -101,7 +103,7 @@ fn the_address_of_metrics_has_these_alone() {
     let site = Site::new();
     let address = site.management().addresses().metrics.unwrap();
     let once = |line: &str| asked(address, &request(line, "Host: elsewhere"));
-    // On a busy machine a shard may need more than the second that it has to answer.
+    // On a busy machine, a shard can need more than the second that it has for its reply.
     let ask = |line: &str| {
         let answers = std::iter::repeat_with(|| once(line)).take(30);
         let mut settled = answers.skip_while(|answer| answer.starts_with("HTTP/1.1 503 "));
@@ -132,6 +134,8 @@ fn the_address_of_metrics_has_these_alone() {
 
 #[test]
 fn what_is_no_request_is_refused_and_the_next_is_answered() {
+    // Not HTTP, a length beyond 64 bits, a TLS handshake, invalid JSON, invalid UTF-8, and an
+    // encoded path that leads upwards.
     let site = Site::new();
     for (bytes, said) in [
         (&b"rubbish\r\n\r\n"[..], "HTTP/1.1 400 "),
@@ -144,6 +148,7 @@ fn what_is_no_request_is_refused_and_the_next_is_answered() {
         let answer = site.raw(bytes);
         assert!(answer.starts_with(said), "{}: {answer}", String::from_utf8_lossy(bytes));
     }
+    // A head of 1 MiB is beyond the limit of 16 KiB.
     let long = [
         b"GET /".as_slice(),
         &vec![b'a'; 1 << 20],
@@ -155,6 +160,7 @@ fn what_is_no_request_is_refused_and_the_next_is_answered() {
         answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
         "{answer}"
     );
+    // 40 chunks of 64 KiB are 2.5 MiB, beyond the limit of 1 MiB for a body.
     let head = "PATCH /v1/volumes/alpha HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut endless = head.as_bytes().to_vec();
     for _ in 0..40 {
@@ -175,6 +181,7 @@ fn many_that_say_nothing_leave_room_for_one_that_asks() {
     let site = Site::new();
     let address = site.management().addresses().http.unwrap();
     let mut silent = Vec::new();
+    // More than three times the 128 places of a listener.
     for n in 0..400 {
         let mut stream = TcpStream::connect(address).unwrap();
         if n % 2 == 0 {
@@ -205,7 +212,7 @@ fn those_that_listen_stay_however_many_come() {
     }
 }
 
-/// Asks over a connection that stays open; false if the server has closed it.
+/// Sends a request over a connection that stays open. Returns false if the server has closed it.
 fn asks_again(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let asked = stream.write_all(b"GET /v1/config HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -227,6 +234,8 @@ fn those_that_ask_again_and_again_leave_room_for_a_scrape() {
         let answer = asked(address, &request("GET /healthz", "Host: x"));
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
+    // 200 clients compete for 128 places. A new client may displace others of its host, so that
+    // some remain and some do not.
     assert!((64..=128).contains(&busy.len()), "{} stay", busy.len());
 }
 
@@ -250,7 +259,7 @@ fn those_that_listen_leave_room_for_one_that_asks() {
     assert!(refused.iter().all(|(head, _)| *head == *b"HTTP/1.1 503"));
     let answer = site.http(&request("GET /v1/status", &headers));
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    // One that goes leaves its place to another.
+    // A stream that ends leaves its place to another.
     drop(streams);
     let begun = std::time::Instant::now();
     while listens().0 != *b"HTTP/1.1 200" {

@@ -1,4 +1,4 @@
-//! What the interface says and does, by its own client.
+//! Tests of the interface's responses and effects, through its own client.
 
 use crate::site::Site;
 use serde_json::{Value, json};
@@ -15,10 +15,13 @@ fn how_things_stand_is_said_in_numbers_and_in_the_words_of_the_file() {
     let site = Site::new();
     let status: Status = site.get("/v1/status");
     let budget = status.drives[0].budget.unwrap();
+    // The drive's write capacity is 120 MB/s. alpha (10 MB/s) and acme (30 MB/s) are promised 40
+    // MB/s, and at most 90 % of the capacity can be promised, which leaves 68 MB/s.
     assert_eq!(budget.bytes_per_second, 120_000_000);
     assert_eq!(budget.promised_bytes_per_second, 40_000_000);
     assert!((67_900_000..=68_000_000).contains(&budget.left_bytes_per_second));
     let tenant = status.tenants[0].budget.unwrap();
+    // acme is promised 30 MB/s, and its only volume has no promise of its own.
     assert_eq!(tenant.left_bytes_per_second, 30_000_000);
     let alpha: Volume = site.get("/v1/volumes/alpha");
     assert_eq!(alpha.config["min"], json!("10MB/s"));
@@ -79,7 +82,8 @@ fn a_volume_with_the_name_of_one_that_is_gone_has_its_own_size_at_once() {
         site.send("PUT", "/v1/volumes/gamma", &words);
         let gamma: Volume = site.get("/v1/volumes/gamma");
         assert_eq!(format!("{}MiB", gamma.size_bytes >> 20), size);
-        // The figures of a second are to have it.
+        // The figures of a second must contain the first volume for the second one to be mixed up
+        // with it.
         thread::sleep(Duration::from_millis(1_100));
         site.send("DELETE", "/v1/volumes/gamma", &Value::Null);
     }
@@ -128,6 +132,7 @@ fn a_volume_comes_and_goes_with_its_socket() {
     let at = site.path("gamma.sock");
     let gamma =
         json!({ "drive": "fast", "memory": true, "size": "1MiB", "listen": { "vhost": at } });
+    // A file is in the place of the socket, so that the server cannot create it.
     fs::write(&at, "").unwrap();
     for path in ["/v1/volumes/gamma", "/v1/volumes/gamma?dry_run=true"] {
         let asked: Result<Outcome, Error> = site.client.send("PUT", path, &gamma, None);
@@ -147,7 +152,7 @@ fn a_volume_comes_and_goes_with_its_socket() {
         assert!(!at.exists());
         site.send("PUT", "/v1/volumes/gamma", &gamma);
         let client = UnixStream::connect(&at).unwrap();
-        // Let in once it says something, and in use from then on.
+        // A client is accepted once it has sent something, and the volume is in use from then on.
         (&client).write_all(&[1]).unwrap();
         let within = Instant::now() + Duration::from_secs(20);
         while site.get::<Volume>("/v1/volumes/gamma").now.connections == 0 {
@@ -168,7 +173,7 @@ fn a_volume_comes_and_goes_with_its_socket() {
     }
 }
 
-/// Requests that are refused: the method, the path, the body, the status, and a part of what is said.
+/// Requests that are refused: method, path, body, status, and a part of the reason.
 const REFUSED: &str = r#"
 PATCH /v1/volumes/alpha {"min":"90MB/s"} 422 cannot promise 90MB/s: the promises on drive.fast would add up to 120MB/s, and at most 108MB/s can be promised (90 % of its write capacity, 120MB/s)
 PATCH /v1/volumes/alpha {"min":"90MB"} 422 "90MB" is a size, not a rate
@@ -208,6 +213,8 @@ fn several_edits_are_made_together_or_not_at_all() {
     let site = Site::new();
     let before = site.text();
     let edit = |volume: &str, min: &str| json!({ "key": ["volume", volume, "min"], "value": min });
+    // beta's tenant is promised 30 MB/s, which 31 MB/s exceeds. alpha's 60 MB/s alone would be
+    // possible.
     let edits = json!({ "edits": [edit("alpha", "60MB/s"), edit("beta", "31MB/s")] });
     site.refuses("POST", "/v1/changes", &edits, (422, ""));
     assert_eq!(site.text(), before);
@@ -222,6 +229,8 @@ fn a_try_changes_nothing_and_says_what_would() {
     let before = site.text();
     let outcome = site.set("alpha?dry_run=true", &json!({ "min": "20MB/s" }));
     assert!(outcome.dry_run);
+    // 20 MB/s of alpha and 30 MB/s of acme are 50 MB/s, which is 41.7 % of 120 MB/s. 108 MB/s less
+    // 50 MB/s are 58 MB/s.
     assert_eq!(
         outcome.change.lines,
         ["volume.alpha.min = \"20MB/s\" (was \"10MB/s\")"]
@@ -237,7 +246,8 @@ fn a_try_changes_nothing_and_says_what_would() {
     assert_eq!(alpha.contract.min_bytes_per_second, 10_000_000);
 }
 
-/// Has ten clients ask at once, each with its number, and returns how many were answered; the others were refused with this status.
+/// Lets ten clients send a request at once, each with its number. Returns the number of successes.
+/// The others must be refused with the status `refused`.
 fn race<R>(site: &Site, refused: u16, ask: R) -> usize
 where
     R: Fn(&weir_manage::api::Client, usize) -> Result<Outcome, Error> + Sync,
@@ -266,7 +276,8 @@ fn of_ten_that_change_the_same_state_one_wins() {
             let body = json!({ "share": 100 + round * 10 + n });
             client.send("PATCH", path, &body, Some(&alpha.etag))
         });
-        // The first of the first round may set what is there already, which changes nothing.
+        // In round 0, client 0 sets the share of 100 that the volume already has. This changes
+        // nothing, so that another client can succeed as well.
         assert!(won == 1 || round == 0 && won == 2, "{won}");
     }
     let beta: Volume = site.get("/v1/volumes/beta");
@@ -293,7 +304,7 @@ fn of_ten_that_add_or_remove_the_same_volume_one_does() {
             client.send("PUT", path, &words, None)
         });
         assert_eq!(added, 1);
-        // What was meant for the one before, which had the name, too, comes late.
+        // A request for the previous volume of the same name arrives late.
         if let Some(Volume { etag, .. }) = gone.replace(site.get(path)) {
             let late = site.client.send("DELETE", path, &Value::Null, Some(&etag));
             let late: Result<Outcome, Error> = late;
@@ -341,7 +352,7 @@ fn what_is_kept_in_memory_does_not_reach_the_file() {
     assert_eq!(site.text(), before);
     let status: Status = site.get("/v1/status");
     assert!(status.unsaved);
-    // Saved beside it: the file has that alone.
+    // Another change is saved. The file has only that one.
     site.set("beta", &json!({ "share": 50 }));
     assert!(site.text().contains("share = 50") && site.text().contains("10MB/s"));
     let alpha: Volume = site.get("/v1/volumes/alpha");
@@ -369,6 +380,7 @@ fn a_file_that_somebody_edits_is_not_overwritten() {
     site.set("alpha", &json!({ "share": 5 }));
     assert!(site.text().ends_with("# Mine.\n") && site.text().contains("share = 5"));
     let broken = site.text().replace("[volume.beta]", "[volume.beta");
+    // A file that is not TOML is refused with the position of the error.
     fs::write(site.path("weir.toml"), broken).unwrap();
     site.refuses("POST", "/v1/reload", &Value::Null, (422, ""));
     let refusal = site.management().reload().unwrap_err();
@@ -424,6 +436,7 @@ fn the_document_says_what_there_is() {
     assert!(document["openapi"].as_str().unwrap().starts_with("3."));
     let paths = document["paths"].as_object().unwrap();
     let mut operations = 0;
+    // Each method is supported if and only if the document has it.
     for (path, methods) in paths {
         for method in ["get", "put", "post", "delete", "patch"] {
             let real = path
@@ -444,7 +457,7 @@ fn the_document_says_what_there_is() {
         }
     }
     assert!(operations >= 14, "{operations}");
-    // What is answered is what is said of it.
+    // The responses have the form that the document describes.
     let schemas = document["components"]["schemas"].as_object().unwrap();
     let status: Value = site.get("/v1/status");
     matches_schema(
@@ -463,7 +476,8 @@ fn the_document_says_what_there_is() {
     );
 }
 
-/// Whether a value has the properties that a schema requires, no others, and of the kinds that it says.
+/// Checks that a value has the properties that a schema requires, no others, and the types that it
+/// states.
 fn matches_schema(
     schemas: &serde_json::Map<String, Value>,
     schema: &Value,

@@ -1,4 +1,4 @@
-//! The management server, by its client and by bytes.
+//! Tests of the management server through its client, and with raw bytes.
 
 mod gateways;
 mod hostile;

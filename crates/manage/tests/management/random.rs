@@ -1,12 +1,12 @@
-//! Random changes, right and wrong ones: what is refused has changed nothing, the file can always be started from, and what was made can
-//! be taken back.
+//! Random valid and invalid changes. A refused change has no effect, the file is always valid, and
+//! changes can be undone.
 
 use crate::site::Site;
 use serde_json::{Value, json};
 use weir_core::random::Rng;
 use weir_manage::api::{Changes, Error, Outcome, Status, Volume};
 
-/// A change as one may ask for it.
+/// Returns a random change: method, path and body.
 fn draw(rng: &mut Rng) -> (&'static str, String, Value) {
     let name = ["alpha", "beta", "gamma", "delta"][rng.range(0, 3) as usize];
     let path = format!("/v1/volumes/{name}");
@@ -55,12 +55,12 @@ fn draw(rng: &mut Rng) -> (&'static str, String, Value) {
     }
 }
 
-/// Everything that is written, in force and in the file.
+/// Returns the configuration in force and that of the file.
 fn written(site: &Site) -> (String, String) {
     (site.client.text("/v1/config").unwrap(), site.text())
 }
 
-/// Numbers and words of what is in force.
+/// Returns the volumes in force, without the figures of the moment.
 fn in_force(site: &Site) -> Value {
     let mut volumes: Vec<Volume> = site.get("/v1/volumes");
     for volume in &mut volumes {
@@ -75,6 +75,8 @@ fn play(seed: u64) {
     let (mut made, mut refused) = (0, 0);
     for _ in 0..60 {
         let (method, path, body) = draw(&mut rng);
+        // The results 0 to 5 select each of the three variants twice. Most changes use the first
+        // one.
         let how = ["", "?save=false", "?dry_run=true"][(rng.range(0, 5) / 2) as usize % 3];
         let how = if rng.range(0, 3) > 0 { "" } else { how };
         let before = written(&site);
@@ -95,7 +97,8 @@ fn play(seed: u64) {
             }
             Err(other) => panic!("seed {seed}: {other}"),
         }
-        // What is in force is what is written of it, and a start from the file is possible.
+        // The configuration in force agrees with its text, and the server can be started from the
+        // file.
         let config = weir_config::parse("", &after.0).unwrap();
         let volumes: Vec<Volume> = site.get("/v1/volumes");
         assert_eq!(volumes.len(), config.volumes.len());
@@ -134,7 +137,7 @@ fn what_was_made_is_taken_back_step_by_step() {
         let mut states = Vec::new();
         for _ in 0..40 {
             let (method, path, body) = draw(&mut rng);
-            // Volumes do not shrink, so what has grown cannot be taken back.
+            // Volumes cannot shrink, so that growth cannot be undone.
             if path == "/v1/undo" || body.get("size").is_some() && method == "PATCH" {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! A server with its management, in a directory of its own.
+//! A server with its management interface, in a directory of its own.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use weir_manage::api::{Client, Error, Outcome};
 use weir_manage::{Management, Source};
 use weir_serve::{Options, Server};
 
-/// How long an answer may take.
+/// The maximum time to wait for a reply on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const VOLUMES: &str = "
@@ -52,6 +52,7 @@ impl Site {
     }
 
     pub(crate) fn with(volumes: &str) -> Self {
+        // The tests of a process run in parallel.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-manage-{}-{number}", std::process::id());
@@ -98,12 +99,12 @@ impl Site {
         self.client.send(method, path, body, None).unwrap()
     }
 
-    /// Changes a volume.
+    /// Changes keys of a volume.
     pub(crate) fn set(&self, volume: &str, words: &Value) -> Outcome {
         self.send("PATCH", &format!("/v1/volumes/{volume}"), words)
     }
 
-    /// Checks that a request is refused with this status and a reason that has this part.
+    /// Checks that a request is refused with this status and a reason that contains this text.
     #[track_caller]
     pub(crate) fn refuses(&self, method: &str, path: &str, body: &Value, refusal: (u16, &str)) {
         let (status, why) = self.refused(method, path, body);
@@ -111,7 +112,7 @@ impl Site {
         assert!(is_so, "{method} {path} {body}: {status} {why}");
     }
 
-    /// The status and the reason of a refusal.
+    /// Returns the status and the reason of a refusal.
     pub(crate) fn refused(&self, method: &str, path: &str, body: &Value) -> (u16, String) {
         let asked: Result<Outcome, Error> = self.client.send(method, path, body, None);
         match asked.unwrap_err() {
@@ -120,7 +121,7 @@ impl Site {
         }
     }
 
-    /// Ends the server and starts it again with its file.
+    /// Ends the server and starts it again from its file.
     pub(crate) fn restart(&mut self) {
         self.end();
         self.management = Some(start(&self.directory));
@@ -131,20 +132,20 @@ impl Site {
         assert!(server.is_none_or(Server::shutdown));
     }
 
-    /// What is answered to bytes at the Unix socket.
+    /// Sends bytes to the Unix socket and returns the response.
     pub(crate) fn raw(&self, bytes: &[u8]) -> String {
         let stream = UnixStream::connect(self.path("manage.sock")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         talk(stream, bytes)
     }
 
-    /// What is answered to bytes at the address for browsers.
+    /// Sends bytes to the address for browsers and returns the response.
     pub(crate) fn http(&self, bytes: &[u8]) -> String {
         asked(self.management().addresses().http.unwrap(), bytes)
     }
 }
 
-/// What is answered to bytes at an address.
+/// Sends bytes to an address and returns the response.
 pub(crate) fn asked(address: SocketAddr, bytes: &[u8]) -> String {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -152,6 +153,7 @@ pub(crate) fn asked(address: SocketAddr, bytes: &[u8]) -> String {
 }
 
 impl Drop for Site {
+    // A test that has failed reports its own panic, not that of the shutdown.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.end();
@@ -173,7 +175,7 @@ fn start(directory: &Path) -> Management {
 }
 
 fn talk(mut stream: impl Read + Write, bytes: &[u8]) -> String {
-    // A server that has heard enough closes in the middle.
+    // The server can refuse a request and close the connection before it has read all of it.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);

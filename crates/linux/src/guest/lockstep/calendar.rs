@@ -1,7 +1,8 @@
-//! The clock of a kernel that is a program: it asks when it may run, and is told.
+//! The clock of a kernel that is a program (User-mode Linux with `CONFIG_UML_TIME_TRAVEL_SUPPORT`).
 //!
-//! Source of the messages: `include/uapi/linux/um_timetravel.h`. The kernel runs until it waits; while it runs it may pass time up to
-//! an instant that it was granted, without asking.
+//! The kernel requests the time at which it wants to run next, waits, and runs when it is told to.
+//! While it runs, it may advance time up to an instant that it was granted, without asking. The
+//! messages are those of `include/uapi/linux/um_timetravel.h`.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, Read, Write};
@@ -9,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use weir_core::{Instant, Span};
 
+// The operations of `enum um_timetravel_ops`.
 const ACK: u32 = 0;
 const START: u32 = 1;
 const REQUEST: u32 = 2;
@@ -19,16 +21,18 @@ const RUN: u32 = 6;
 const FREE_UNTIL: u32 = 7;
 const GET_TOD: u32 = 8;
 
-/// The date at which kernels boot: 2026-01-01, nanoseconds since 1970.
+/// The date at which kernels boot, 2026-01-01, in nanoseconds since 1970.
 const BOOTED_AT: u64 = 1_767_225_600_000_000_000;
 
-/// For how long a kernel runs at most before it asks again. It seldom runs for that time without waiting, since its processors take no time; and no
-/// drive answers so soon, so that a request seldom makes the grant shorter, which would take a message and an interrupt.
+/// The longest time for which a kernel runs before it asks again. It seldom runs for so long
+/// without waiting, because its processors take no time. No drive completes a request so soon, so
+/// that a request seldom shortens the grant, which would cost a message and an interrupt.
 const STRETCH: Span = Span::from_micros(10);
 
+/// The length of `struct um_timetravel_msg`.
 const MESSAGE_LEN: usize = 16;
 
-/// What is said, the number that its answer has, and a time in nanoseconds.
+/// A message: its operation, the number that the reply repeats, and a time in nanoseconds.
 type Message = (u32, u32, u64);
 
 fn encode((op, number, time): Message) -> [u8; MESSAGE_LEN] {
@@ -39,15 +43,15 @@ fn encode((op, number, time): Message) -> [u8; MESSAGE_LEN] {
     message
 }
 
-/// A kernel's clock.
+/// The clock of one kernel, as seen by the simulator.
 #[derive(Debug)]
 pub(super) struct Calendar {
     kernel: UnixStream,
-    /// The time, as far as the kernel has told it.
+    /// The present time, as far as the kernel has reported it.
     now: Instant,
-    /// When the kernel wants to run next.
+    /// The time at which the kernel wants to run next, if it has requested one.
     wanted: Option<Instant>,
-    /// Up to when it may pass time without asking.
+    /// The instant up to which the kernel may advance time without asking.
     granted: Instant,
     waits: bool,
     number: u32,
@@ -69,22 +73,23 @@ impl Calendar {
         self.now
     }
 
-    /// Whether the kernel waits.
+    /// Returns true if the kernel waits to be run.
     pub(super) fn is_waiting(&self) -> bool {
         self.waits
     }
 
-    /// When the kernel wants to run next; `None`: never by itself.
+    /// Returns the time at which the kernel wants to run next, or `None` if it only waits for
+    /// interrupts.
     pub(super) fn wanted(&self) -> Option<Instant> {
         self.wanted
     }
 
-    /// Time passes while the kernel waits.
+    /// Advances time while the kernel waits.
     pub(super) fn pass(&mut self, to: Instant) {
         self.now = self.now.max(to);
     }
 
-    /// Hears one message, and answers it.
+    /// Receives one message, and replies to it.
     pub(super) fn hear(&mut self) -> io::Result<()> {
         let message = self.receive()?;
         self.answer(message)
@@ -107,6 +112,7 @@ impl Calendar {
                 self.now = self.now.max(time);
                 0
             }
+            // The kernel requests the time of day at its boot.
             GET_TOD => BOOTED_AT,
             other => {
                 let what = format!("the kernel's clock says {other}, which has no meaning");
@@ -116,7 +122,8 @@ impl Calendar {
         self.kernel.write_all(&encode((ACK, number, answer)))
     }
 
-    /// Grants a kernel that runs time up to an instant, where that is sooner than what it has.
+    /// Shortens the time that a running kernel was granted, so that it ends at `until`. Does
+    /// nothing if the kernel waits, or if its grant already ends before that.
     pub(super) fn limit(&mut self, until: Option<Instant>) -> io::Result<()> {
         let sooner = until.filter(|until| !self.waits && *until < self.granted);
         let Some(until) = sooner else { return Ok(()) };
@@ -124,17 +131,20 @@ impl Calendar {
         self.tell(&[(FREE_UNTIL, until)])
     }
 
-    /// Lets a kernel that waits run at the instant it wants, and on until the other one, at most for [`STRETCH`].
+    /// Runs a waiting kernel from the instant that it wants, until `until` or for [`STRETCH`],
+    /// whichever is sooner.
     pub(super) fn run(&mut self, until: Option<Instant>) -> io::Result<()> {
         let at = self.wanted.take().unwrap_or(self.now).max(self.now);
         self.now = at;
         let most = at + STRETCH;
         self.granted = until.map_or(most, |until| until.min(most));
         self.waits = false;
+        // The kernel runs as soon as it has received RUN, so that the grant has to precede it.
         self.tell(&[(FREE_UNTIL, self.granted), (RUN, at)])
     }
 
-    /// Tells the kernel something in one piece, and answers what it says before it has heard all of it.
+    /// Sends several messages with one write, and handles the kernel's messages until it has
+    /// acknowledged all of them.
     fn tell(&mut self, what: &[(u32, Instant)]) -> io::Result<()> {
         let (mut bytes, first) = (
             Vec::with_capacity(MESSAGE_LEN * what.len()),
@@ -146,6 +156,8 @@ impl Calendar {
         }
         self.kernel.write_all(&bytes)?;
         for number in first..=self.number {
+            // The kernel can send messages of its own before it acknowledges ours, and waits for
+            // replies.
             loop {
                 match self.receive()? {
                     (ACK, answered, _) if answered == number => break,
@@ -168,7 +180,7 @@ impl Calendar {
         Ok((word(0), word(4), time))
     }
 
-    /// Answers the clock until something else can be read.
+    /// Serves the clock until `other` is readable.
     pub(super) fn hear_until(&mut self, other: BorrowedFd<'_>) -> io::Result<()> {
         loop {
             let mut both = [
@@ -181,6 +193,7 @@ impl Calendar {
             }
             let [there, clock] = both.map(|fd| !fd.revents().is_empty());
             if clock {
+                // The clock comes first: the kernel blocks until its message has a reply.
                 self.hear()?;
             } else if there {
                 return Ok(());

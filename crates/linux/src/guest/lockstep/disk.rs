@@ -1,4 +1,7 @@
-//! A modelled drive as a disk of virtio, whose kicks and calls are messages: nothing happens outside of the calendar's time.
+//! A modelled drive as a virtio disk of a kernel in lockstep, over vhost-user.
+//!
+//! Kicks and calls are messages (in-band notifications), so that everything happens in the
+//! calendar's time.
 
 use super::calendar::Calendar;
 use super::data::Data;
@@ -20,7 +23,7 @@ use weir_wire::vhost::{
 };
 use weir_wire::virtio_blk::{Command, Config, Request as Asked, Rules, SECTOR, Status, feature};
 
-/// What is offered of virtio.
+/// The virtio features that the disk offers.
 const FEATURES: u64 = feature::VERSION_1
     | feature::INDIRECT
     | feature::SEG_MAX
@@ -28,26 +31,26 @@ const FEATURES: u64 = feature::VERSION_1
     | feature::FLUSH
     | PROTOCOL_FEATURES;
 
-/// What is offered of the protocol.
+/// The features of the vhost-user protocol that the disk offers.
 const PROTOCOL: u64 =
     protocol::REPLY_ACK | protocol::CONFIG | protocol::BACKEND_REQ | protocol::INBAND_NOTIFICATIONS;
 
-/// Most buffers of data of one request.
+/// The maximum number of data buffers in a request.
 const SEGMENTS: u32 = 254;
 
-/// A request in the drive, or before it.
+/// A request that waits for the drive or is in flight.
 #[derive(Debug)]
 struct Flight {
     head: u16,
     asked: Asked,
 }
 
-/// A disk.
+/// A virtio disk, with the drive that times it and the data on it.
 #[derive(Debug)]
 pub(super) struct Disk {
     kernel: UnixStream,
     messages: Assembler<OwnedFd>,
-    /// The other direction, once there is one.
+    /// The channel for calls to the kernel, once the kernel has sent it.
     calls: Option<UnixStream>,
     memory: GuestMemory,
     size: u16,
@@ -55,17 +58,17 @@ pub(super) struct Disk {
     queue: Option<Device<Part>>,
     rules: Rules,
     drive: Box<dyn Drive>,
-    /// By the drive's tags.
+    /// The requests in flight, by the drive's tag.
     flights: Vec<Option<Flight>>,
-    /// What finds no tag.
+    /// The requests for which no tag is free.
     held: VecDeque<Flight>,
-    /// Since when there are answers that the drive has nothing to do with, and that the kernel has not seen.
+    /// The time since which completions that need no drive time wait to be published.
     owed: Option<Instant>,
     data: Data,
 }
 
 impl Disk {
-    /// A disk of `size` bytes on a drive. Its data is in `data`, a file of that size.
+    /// A disk of `size` bytes with the drive's timing. `data` is an empty sparse file of that size.
     pub(super) fn new(kernel: UnixStream, drive: Box<dyn Drive>, size: u64, data: File) -> Self {
         let data = Data::new(data, size);
         let shape = drive.shape();
@@ -95,12 +98,12 @@ impl Disk {
         }
     }
 
-    /// When there is an answer next.
+    /// Returns the time of the next completion.
     pub(super) fn next(&self) -> Option<Instant> {
         self.owed.or_else(|| self.drive.next_completion())
     }
 
-    /// Hears what the kernel says, as far as it is there, and carries it out.
+    /// Receives bytes from the kernel, and carries out the message once it is complete.
     pub(super) fn hear(&mut self, calendar: &mut Calendar) -> io::Result<()> {
         let (count, descriptors) = self.receive()?;
         if count == 0 {
@@ -113,6 +116,7 @@ impl Disk {
         }
     }
 
+    /// Receives bytes and descriptors. A message can arrive in several parts.
     fn receive(&mut self) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut space =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX + 1))];
@@ -131,6 +135,7 @@ impl Disk {
         Ok((received.bytes, rights.flatten().collect()))
     }
 
+    /// Carries out a message of the kernel, and replies if the kernel expects it.
     fn carry_out(&mut self, message: Message<OwnedFd>, calendar: &mut Calendar) -> io::Result<()> {
         let Message {
             code,
@@ -143,6 +148,7 @@ impl Disk {
             Request::GetFeatures => Some(Reply::Value(FEATURES)),
             Request::GetProtocolFeatures => Some(Reply::Value(PROTOCOL)),
             Request::GetConfig { offset, size } => {
+                // GET_CONFIG may ask for up to CONFIG_MAX bytes. Those after the fields are zeroes.
                 config.extend(self.config());
                 config.resize(CONFIG_MAX, 0);
                 let range = offset as usize..(offset + size) as usize;
@@ -170,11 +176,13 @@ impl Disk {
                 self.addresses = Some(addresses);
                 None
             }
+            // A ring is enabled after its size and addresses have been set.
             Request::SetVringEnable { enabled, .. } => {
                 self.queue = if enabled { Some(self.start()?) } else { None };
                 None
             }
             Request::VringKick { .. } => {
+                // The drive can complete a new request before the kernel's grant ends.
                 self.take(calendar.now())?;
                 calendar.limit(self.next())?;
                 None
@@ -189,6 +197,7 @@ impl Disk {
         self.kernel.write_all(&bytes)
     }
 
+    /// Returns the configuration space of the disk.
     fn config(&self) -> [u8; weir_wire::virtio_blk::CONFIG_LEN] {
         let config = Config {
             capacity: self.rules.capacity,
@@ -199,16 +208,19 @@ impl Disk {
         config.encode()
     }
 
+    /// Maps the ring, whose size and addresses have been set.
     fn start(&self) -> io::Result<Device<Part>> {
         let outside = || io::Error::other("the queue is not in the kernel's memory");
         let at = self.addresses.ok_or_else(outside)?;
         let [descriptors, available, used] = lengths(self.size);
+        // The addresses of a ring are user addresses of the front end (SET_VRING_ADDR).
         let part = |address, length| self.memory.user_part(address, length).ok_or_else(outside);
         let areas = Areas {
             descriptors: part(at.descriptors, descriptors)?,
             available: part(at.available, available)?,
             used: part(at.used, used)?,
         };
+        // FEATURES does not offer event indices.
         let settings = Settings {
             event_idx: false,
             ..Settings::new(self.size)
@@ -216,13 +228,15 @@ impl Disk {
         Device::new(areas, settings, 0).map_err(io::Error::other)
     }
 
-    /// Takes all requests that are there.
+    /// Takes all available requests from the queue.
     fn take(&mut self, now: Instant) -> io::Result<()> {
         let mut chain = Chain::default();
         while let Some(queue) = &mut self.queue {
             let head = match queue.take(&self.memory, &mut chain) {
                 Ok(Some(head)) => head,
                 Ok(None) => break,
+                // The chain is invalid, so that there is no status byte to write: return it with
+                // length 0.
                 Err(TakeError::Chain { head, .. }) => {
                     queue.finish(head, 0);
                     self.owed = Some(now);
@@ -232,6 +246,7 @@ impl Disk {
             };
             let mut asked = Asked::default();
             match asked.parse(&chain, &self.memory, &self.rules) {
+                // The identity needs no access to the medium, and therefore no drive time.
                 Ok(()) if asked.command == Command::GetId => {
                     self.end(&Flight { head, asked })?;
                     self.owed = Some(now);
@@ -239,6 +254,8 @@ impl Disk {
                 Ok(()) => self.held.push_back(Flight { head, asked }),
                 Err(refused) => {
                     if let Some(status) = refused.status {
+                        // If the guest's status byte is outside its memory, there is no place for
+                        // an error.
                         let _ = self.memory.write(status, &[refused.code() as u8]);
                     }
                     queue.finish(head, 1);
@@ -250,7 +267,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Gives the drive what it has tags for.
+    /// Submits waiting requests to the drive, as long as it has free tags.
     fn feed(&mut self, now: Instant) {
         while let Some(tag) = self.flights.iter().position(Option::is_none)
             && let Some(flight) = self.held.pop_front()
@@ -273,6 +290,7 @@ impl Disk {
                 length: asked.length,
                 within: 0,
             };
+            // A drive can be busy although a tag is free. The request keeps its place in the queue.
             if self.drive.submit(now, &command).is_err() {
                 self.held.push_front(flight);
                 return;
@@ -281,7 +299,7 @@ impl Disk {
         }
     }
 
-    /// Answers what the drive has ended by now, and calls the kernel.
+    /// Returns the completed requests to the kernel, and calls it.
     pub(super) fn complete(&mut self, calendar: &mut Calendar) -> io::Result<()> {
         let now = calendar.now();
         self.owed = None;
@@ -297,7 +315,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Carries a request out and returns its head.
+    /// Transfers the data of a request, and returns its chain to the queue.
     fn end(&mut self, flight: &Flight) -> io::Result<()> {
         let Flight { head, asked } = flight;
         let (mut at, mut bytes) = (asked.offset, Vec::new());
@@ -317,6 +335,7 @@ impl Disk {
             }
             at += u64::from(buffer.length);
         }
+        // As in `take`: a status byte outside the guest's memory cannot be reported.
         let _ = self.memory.write(asked.status, &[Status::Ok as u8]);
         if let Some(queue) = &mut self.queue {
             queue.finish(*head, asked.written());
@@ -324,7 +343,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Calls the kernel, which asks for the time while it hears that.
+    /// Calls the kernel. The clock is served in the meantime, because the kernel requests the time
+    /// in the handler of the call.
     fn call(&mut self, calendar: &mut Calendar) -> io::Result<()> {
         let Some(calls) = &mut self.calls else {
             return Ok(());

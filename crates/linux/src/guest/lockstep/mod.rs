@@ -1,8 +1,12 @@
-//! A kernel that is a program, in lockstep with a modelled drive.
+//! Runs a kernel that is a program (User-mode Linux) in lockstep with a modelled drive.
 //!
-//! User-mode Linux with `time-travel=ext` has no clock: it asks a *calendar* when it may run. Here the calendar is also the disk, over
-//! vhost-user with notifications as messages, so that kernel and drive share one time, and processors are infinitely fast. Such a kernel
-//! can have what no distribution builds, `io.latency` and `io.low` among it.
+//! With `time-travel=ext`, such a kernel has no clock of its own: it asks a *calendar* when it may
+//! run. Here, the calendar is also the disk, over vhost-user with in-band notifications. Kernel and
+//! drive therefore share one time, in which processors are infinitely fast. The kernel can be built
+//! with options that no distribution enables, such as `io.latency` and `io.low`.
+//!
+//! [`Lockstep::run_while`] boots the kernel and serves both connections: `calendar` has the clock,
+//! `disk` the drive, and `data` the content of the drive.
 
 mod calendar;
 mod data;
@@ -27,39 +31,42 @@ use std::thread;
 use std::time::{Duration, Instant as Clock};
 use weir_model::drive::Drive;
 
-/// Messages after which it is asked whether the guest is to go on.
+/// The number of messages after which the limit of time and `go_on` are checked even if messages
+/// keep arriving.
 const TURNS: u32 = 1024;
 
-/// What the first process does.
+/// The script that is the guest's first process.
 const INIT: &str = include_str!("init");
 
-/// What is booted: a kernel whose root is this machine's file system, which the guest's processes can change as any of their user's can.
+/// A description of a guest to be booted. Its root is this machine's file system, and its processes
+/// can change any file that the calling user can change.
 #[derive(Clone, Debug)]
 pub struct Lockstep {
-    /// The kernel: user-mode Linux with `VIRTIO_UML` and `UML_TIME_TRAVEL_SUPPORT`.
+    /// The kernel's program: User-mode Linux with `VIRTIO_UML` and `UML_TIME_TRAVEL_SUPPORT`.
     pub kernel: PathBuf,
-    /// Programs that the script finds by their names beside this machine's.
+    /// Programs that the script finds by their names, in addition to those in this machine's
+    /// `PATH`.
     pub programs: Vec<PathBuf>,
-    /// Files, by their names in `$FILES`.
+    /// Files by their names in `$FILES`.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// What the guest does: a script of this machine's shell, in the words of `init`.
+    /// The commands of the guest: a script for this machine's shell, with the functions of `init`.
     pub script: String,
-    /// The drive, which the guest has as `/dev/vda`, with the drive's own number of tags.
+    /// The drive's model. The guest has the drive as `/dev/vda`, with the model's number of tags.
     pub drive: weir_model::drive::Config,
-    /// Its size, bytes.
+    /// The size of the drive, in bytes.
     pub size: u64,
-    /// Memory, MiB.
+    /// The size of the guest's memory, in MiB.
     pub memory_mib: u32,
-    /// Real time that it may take.
+    /// The maximum duration of the run, in real time.
     pub limit: Duration,
 }
 
 impl Lockstep {
-    /// Boots it, and waits for its end. `line` gets each line of the console as it comes, and the guest is ended soon after `go_on`
-    /// says no.
+    /// Boots the guest, and waits for its end. Each line of the console is passed to `line`. The
+    /// guest is ended soon after `go_on` has returned false.
     ///
     /// # Errors
-    /// It cannot be started, did not come to an end, or took too long.
+    /// Returns an error if the guest cannot be started, does not reach its end, or takes too long.
     pub fn run_while(
         &self,
         line: impl FnMut(&str) + Send,
@@ -103,7 +110,9 @@ impl Lockstep {
             child.end();
             (done, console.join().unwrap_or_default())
         });
-        // What a kernel does after its end is of no interest: 6.1 may wait for ever for a disk that io.max has limited.
+        // The shutdown of the kernel does not matter. Linux 6.1 can wait for ever for a disk that
+        // io.max has throttled.
+        // The console's text is complete only now, so that an error of lateness gets it here.
         if !is_over.into_inner() {
             return Err(match done {
                 Err(Error::Late { limit, .. }) => Error::Late {
@@ -118,7 +127,7 @@ impl Lockstep {
         Ok(Ran { console, files })
     }
 
-    /// Puts files, programs and the first process where the guest finds them.
+    /// Writes the files, programs and the first process to their places in the scratch directory.
     fn put_files(&self, place: &Path) -> Result<(), Error> {
         let make = |directory: &Path| fs::create_dir_all(directory).map_err(Error::file(directory));
         let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).map_err(Error::file(path));
@@ -139,31 +148,38 @@ impl Lockstep {
         fs::set_permissions(&init, Permissions::from_mode(0o755)).map_err(Error::file(&init))
     }
 
+    /// Starts the kernel, which then connects to the clock and to the disk.
     fn start(&self, place: &Path, tags: u16) -> Result<Kernel, Error> {
         let at = |name: &str| place.join(name).display().to_string();
         let mut command = Command::new(&self.kernel);
         command
             .arg(format!("mem={}M", self.memory_mib))
+            // hostfs makes this machine's file system the root.
             .args(["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw", "quiet"])
+            // Only the first console is used, through standard input and output.
             .args(["con=null", "con0=fd:0,fd:1"])
             .arg(format!("init={}", at("init")))
             .arg(format!("time-travel=ext:{}", at("clock")))
+            // 2 is the virtio device id of a block device.
             .arg(format!("virtio_uml.device={}:2", at("disk")))
             .arg(format!("virtio_blk.queue_depth={tags}"))
             .arg(format!("FILES={}", at("files")))
             .arg(format!("OUT={}", at("out")))
-            // The kernel keeps only the classic vector registers across a switch: keep its programs' libc off the wider ones.
+            // The kernel saves only the classic vector registers on a context switch, so that the C
+            // library of its programs must not use wider ones.
             .arg("GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-AVX_Fast_Unaligned_Load,-XSAVE,-XSAVEC,-ERMS")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            // A group of its own, so that `Kernel::end` also reaches the kernel's helper processes.
             .process_group(0);
         let child = command.spawn().map_err(Error::file(&self.kernel))?;
         Ok(Kernel(child))
     }
 }
 
-/// The lines of a console until it ends; whether one of them is the guest's end is told as soon as it comes.
+/// Collects the lines of a console until it ends. Sets `is_over` as soon as the guest's last line
+/// arrives.
 fn follow(
     said: Option<ChildStdout>,
     is_over: &AtomicBool,
@@ -183,7 +199,8 @@ fn follow(
     console
 }
 
-/// The files in a directory and those below it, by their paths there; pipes and the like, which would be waited for, are none.
+/// Returns the regular files in a directory and below it, by their paths relative to it. Pipes are
+/// left out, because reading them could block.
 fn out(directory: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(directory)? {
@@ -199,12 +216,13 @@ fn out(directory: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
     Ok(files)
 }
 
-/// The kernel's process, which ends with this at the latest.
+/// The process of the kernel, which is killed when this is dropped.
 struct Kernel(Child);
 
 impl Kernel {
     fn end(&mut self) {
-        // It has processes of its own.
+        // User-mode Linux has a process of the host for each of its own. An error means that all
+        // have ended.
         let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         let _ = self.0.wait();
     }
@@ -216,7 +234,7 @@ impl Drop for Kernel {
     }
 }
 
-/// Accepts the kernel's connection while it is still there.
+/// Accepts a connection of the kernel, unless the kernel ends first.
 fn accept(
     child: &mut Kernel,
     listener: &UnixListener,
@@ -237,7 +255,7 @@ fn accept(
     }
 }
 
-/// Waits a moment for one of these; false: nothing was there.
+/// Waits for 100 ms. Returns false if no descriptor became ready.
 fn wait(fds: &mut [PollFd<'_>]) -> Result<bool, Error> {
     let moment = Timespec {
         tv_sec: 0,
@@ -254,7 +272,7 @@ fn broken(error: &io::Error) -> Error {
     Error::Died(format!("between the kernel and its disk: {error}"))
 }
 
-/// Serves clock and disk until the kernel is gone.
+/// Serves the clock and the disk until the kernel has closed its connections.
 fn serve(
     child: &mut Kernel,
     [clock, blocks]: &[UnixListener; 2],
@@ -266,7 +284,7 @@ fn serve(
     let mut parts = Some(parts);
     let mut turns = 0_u32;
     loop {
-        // A kernel that always has something to say is asked, too.
+        // A kernel that keeps sending messages must be interruptible, too.
         turns = (turns + 1) % TURNS;
         if turns == 0 {
             patience()?;
@@ -286,13 +304,14 @@ fn serve(
     }
 }
 
+/// The result of serving one message or one event.
 enum Turn {
     On,
     Disk(UnixStream),
     Over,
 }
 
-/// The kernel has no disk yet: only its clock is served.
+/// Serves the clock alone, before the kernel has connected to its disk.
 fn before(
     calendar: &mut Calendar,
     blocks: &UnixListener,
@@ -322,7 +341,8 @@ fn before(
     Ok(Turn::On)
 }
 
-/// Hears the kernel while it runs; while it waits, what is due first happens: the drive's before the kernel's at the same instant.
+/// Serves one message of a running kernel. If the kernel waits, runs the next event instead. The
+/// drive precedes the kernel if both are due at the same time.
 fn turn(
     calendar: &mut Calendar,
     disk: &mut Disk,
@@ -347,7 +367,7 @@ fn turn(
         return patience().map(|()| Turn::On);
     }
     let [asks, says] = fds.map(|fd| !fd.revents().is_empty());
-    // The clock first: an update comes before the kick that it belongs to.
+    // The clock comes first, because an update of the time precedes the kick that belongs to it.
     if says {
         return over(calendar.hear());
     }
@@ -357,7 +377,7 @@ fn turn(
     Ok(Turn::On)
 }
 
-/// The end of a connection is the end of the kernel.
+/// Treats a closed connection as the kernel's end.
 fn over(done: io::Result<()>) -> Result<Turn, Error> {
     match done {
         Ok(()) => Ok(Turn::On),

@@ -1,4 +1,4 @@
-//! Clock and disk with a kernel that is a thread of the test.
+//! Tests of the clock and the disk with a simulated kernel, which is a thread of the test.
 
 use super::*;
 use rustix::io::IoSlice;
@@ -11,17 +11,19 @@ use weir_uring::{Mapping, Part};
 use weir_wire::ring::split::{Areas, Buffer, Driver, Settings};
 use weir_wire::vhost::{CALL_ANSWER_LEN, Code};
 
-/// Bytes of the kernel's memory; the queue is at its beginning, each request behind it.
+/// The size of the kernel's memory in bytes. The queue is at its beginning, and requests follow
+/// from `REQUESTS` on.
 const MEMORY: u64 = 1 << 20;
 const REQUESTS: u64 = 0x10000;
 const SIZE: u16 = 16;
 
-/// What the drive takes for each command.
+/// The drive's time for each command in nanoseconds.
 const SERVICE: u64 = 100_000;
 
+/// The argument of a message that has no time.
 const WAITS: u64 = u64::MAX;
 
-/// The kernel's side of the two connections.
+/// The kernel's side of the connections.
 struct Fake {
     clock: UnixStream,
     disk: UnixStream,
@@ -32,7 +34,7 @@ struct Fake {
 }
 
 impl Fake {
-    /// Sets the disk up.
+    /// Negotiates the disk as a kernel does at its boot.
     fn new(clock: UnixStream, disk: UnixStream, memory: &File) -> Self {
         let mapping = Mapping::new(memory, 0, MEMORY).unwrap();
         let area = |at, bytes| mapping.part(at, bytes).unwrap();
@@ -55,8 +57,9 @@ impl Fake {
             queue,
             number: 0,
         };
+        // START.
         assert_eq!(fake.ask(1, 0), 0);
-        // A table with room for two regions, of which there is one.
+        // The table has space for two regions, of which one is used.
         let table = [1, 0, MEMORY, 0, 0, 0, 0, 0, 0]
             .map(u64::to_ne_bytes)
             .concat();
@@ -69,8 +72,9 @@ impl Fake {
         fake
     }
 
-    /// Says something to the disk, and waits until it was done.
+    /// Sends a request to the disk, and waits for its acknowledgement.
     fn tell(&mut self, code: Code, payload: &[u8], descriptor: Option<BorrowedFd<'_>>) {
+        // Version 1 of the protocol, and the flag for a reply.
         let mut bytes = [code.0, 1 | 1 << 3, payload.len() as u32]
             .map(u32::to_ne_bytes)
             .concat();
@@ -83,7 +87,7 @@ impl Fake {
         }
         let flags = SendFlags::empty();
         sendmsg(&self.disk, &[IoSlice::new(&bytes)], &mut control, flags).unwrap();
-        // The clock may be told something before the disk answers.
+        // The disk can send a message to the clock before it replies.
         loop {
             let mut fds = [
                 PollFd::new(&self.clock, PollFlags::IN),
@@ -97,10 +101,11 @@ impl Fake {
         }
         let mut answer = [0; 20];
         self.disk.read_exact(&mut answer).unwrap();
+        // With REPLY_ACK, 0 means success.
         assert_eq!(answer[12..], [0; 8], "{code}");
     }
 
-    /// Says something to the clock, and returns what it answers.
+    /// Sends a message to the calendar, and returns the value of the reply.
     fn ask(&mut self, op: u32, time: u64) -> u64 {
         self.number += 1;
         let message = [u64::from(op) | u64::from(self.number) << 32, time];
@@ -124,7 +129,7 @@ impl Fake {
         (word(0) as u32, (word(0) >> 32) as u32, word(8))
     }
 
-    /// Hears something from the clock, and says so.
+    /// Receives a message of the calendar, and acknowledges it.
     fn heard(&mut self) -> (u32, u64) {
         let (op, number, time) = self.next();
         self.acknowledge(number);
@@ -138,9 +143,10 @@ impl Fake {
             .unwrap();
     }
 
-    /// Puts a request into the queue and kicks at a time.
+    /// Adds a request to the queue, and kicks the disk at a time.
     fn request(&mut self, slot: u64, kind: u32, sector: u64, data: &[u8], now: u64) {
         let at = REQUESTS + slot * 0x2000;
+        // struct virtio_blk_req: type, reserved, sector.
         let mut header = [kind, 0].map(u32::to_le_bytes).concat();
         header.extend(sector.to_le_bytes());
         self.mapping.slice(at, 16).unwrap().copy_from(0, &header);
@@ -157,6 +163,7 @@ impl Fake {
             length,
             writable,
         };
+        // A request has a header, the data and a status byte (virtio, "Block Device").
         let chain = [
             buffer(at, 16, false),
             buffer(at + 16, data.len() as u32, kind != 1),
@@ -164,12 +171,15 @@ impl Fake {
         ];
         self.queue.add(&chain).unwrap();
         assert!(self.queue.publish());
+        // UPDATE: the kick is made at this time.
         self.ask(5, now);
         self.tell(Code::VRING_KICK, &pair(0, 0), None);
     }
 
-    /// Waits, wanting to run at `wanted`; returns at which times it was called before it was told to run.
+    /// Waits until `wanted`. Returns the times of the calls, and the time at which the kernel was
+    /// told to run.
     fn sleep(&mut self, wanted: u64) -> (Vec<u64>, u64) {
+        // REQUEST and WAIT.
         self.ask(2, wanted);
         self.ask(3, WAITS);
         let mut called = Vec::new();
@@ -181,6 +191,7 @@ impl Fake {
             poll(&mut fds, None).unwrap();
             if fds[0].revents().is_empty() {
                 match self.heard() {
+                    // 6 is RUN, and 7 is FREE_UNTIL.
                     (6, time) => return (called, time),
                     (op, _) => assert_eq!(op, 7),
                 }
@@ -188,6 +199,7 @@ impl Fake {
             }
             let mut call = [0; 20];
             self.calls.read_exact(&mut call).unwrap();
+            // GET: a kernel reads the time when it handles the call.
             let now = self.ask(4, WAITS);
             called.push(now);
             self.ask(2, now);
@@ -200,7 +212,8 @@ fn pair(first: u32, second: u32) -> Vec<u8> {
     [first, second].map(u32::to_ne_bytes).concat()
 }
 
-/// Serves a fake kernel as [`serve`] does a real one; returns what the fake said of itself.
+/// Serves a simulated kernel in the way in which [`serve`] serves a real one. Returns the kernel's
+/// result.
 fn with<T: Send>(kernel: impl FnOnce(Fake) -> T + Send) -> T {
     let (clock, theirs) = UnixStream::pair().unwrap();
     let (disk, blocks) = UnixStream::pair().unwrap();
@@ -245,6 +258,7 @@ fn the_drives_time_is_the_kernels_time_and_what_was_written_is_read() {
         assert_eq!((back[0], back[4095], back[4096]), (7, 7, 0));
         (wrote, ran, read)
     });
+    // The write was kicked at 1000 ns, and the read 5 ns after the kernel ran again.
     assert_eq!(wrote, [1000 + SERVICE]);
     assert_eq!(ran, 1000 + SERVICE);
     assert_eq!(read, [ran + 5 + SERVICE]);
@@ -253,10 +267,11 @@ fn the_drives_time_is_the_kernels_time_and_what_was_written_is_read() {
 #[test]
 fn what_the_drive_has_nothing_to_do_with_is_answered_while_it_is_idle() {
     let (called, name) = with(|mut kernel| {
+        // 8 is VIRTIO_BLK_T_GET_ID.
         kernel.request(0, 8, 0, &[7; 20], 1000);
         let (called, _) = kernel.sleep(50_000_000);
         let name = kernel.queue.take().unwrap();
-        // A command that there is not.
+        // An unknown command.
         kernel.request(1, 99, 0, &[0; 20], 2000);
         let (refused, _) = kernel.sleep(50_000_000);
         ([called, refused].concat(), name)
@@ -281,6 +296,8 @@ fn only_files_are_taken_of_what_a_guest_leaves() {
 #[test]
 fn a_kernel_that_wants_to_run_before_the_drive_is_done_runs_first() {
     let (called, ran, later) = with(|mut kernel| {
+        // The kernel runs at 2000 ns, and the read completes at 1000 ns plus the service time of
+        // 100 us.
         kernel.request(0, 0, 0, &[0; 512], 1000);
         let (called, ran) = kernel.sleep(2000);
         let (later, _) = kernel.sleep(500_000);
@@ -290,7 +307,7 @@ fn a_kernel_that_wants_to_run_before_the_drive_is_done_runs_first() {
     assert_eq!(later, [1000 + SERVICE]);
 }
 
-/// A guest whose kernel is a program that does this.
+/// Returns a guest whose kernel is a shell script with this command.
 fn program(does: &str, place: &Path) -> Lockstep {
     let kernel = place.join("kernel");
     fs::write(&kernel, format!("#!/bin/sh\n{does}\n")).unwrap();

@@ -1,8 +1,9 @@
-//! The log: what is logged, how much of it, and standard error, which a thread of its own writes
-//! (`writer`).
+//! The log of the process on standard error: its level, its format, and its thread (`writer`).
 //!
-//! A thread that logs a line hands it over and never waits. So a log that is not read, a full disk
-//! or a closed pipe stops no client, and ends nothing.
+//! A thread that logs a line passes it to the writer's thread and never waits. A log that is not
+//! read, a full disk or a closed pipe therefore neither delays clients nor ends the process.
+//!
+//! Call [`start`] once, and keep a [`Flushed`] until the end of the process.
 
 mod repeats;
 mod writer;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
 use writer::Queue;
 
-/// How much is logged: everything at least as grave.
+/// The least severe level of messages that are logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 #[allow(missing_docs, reason = "the names of levels are well known")]
 pub enum Level {
@@ -31,86 +32,87 @@ pub enum Level {
     Trace,
 }
 
-/// The environment's word where the command line has none.
+/// The environment variable that sets the level if the command line does not.
 const VARIABLE: &str = "WEIR_LOG";
 
-/// How long a command that serves waits at its end for its log to be written, and as long again for
-/// the reason of its end.
+/// The time for which a serving command waits at its end until the log is written. It waits for the
+/// same time again to print the reason of its end.
 pub const PATIENCE: Duration = Duration::from_secs(1);
-/// Most bytes of a line of the log. The rest of a longer line is cut.
+/// The maximum length of a line of the log in bytes. A longer line is cut.
 const LINE: usize = 8 << 10;
 
-/// The log of the process, once it is started.
+/// The log of the process, after it was started.
 static LOG: OnceLock<Log> = OnceLock::new();
 
-/// The way to the thread that writes, and how long the end of the process waits for it.
+/// The queue to the writer's thread, and the time for which the end of the process waits for it.
 #[derive(Debug)]
 struct Log {
     queue: Queue,
     patience: Duration,
 }
 
-/// The reason why a log was not started.
+/// The reason why the log was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The environment names a level that does not exist.
+    /// The environment variable has a level that does not exist.
     #[error("{VARIABLE} has the unknown level {0:?}; use one of {names}", names = Level::names())]
     Level(String),
-    /// Standard error has no descriptor, or there is no thread for the log.
+    /// Standard error has no descriptor, or the thread cannot be started.
     #[error("cannot write a log: {0}")]
     Writer(io::Error),
 }
 
-/// Starts the log of the process on standard error. Its level is `asked`, or else the value of
-/// `WEIR_LOG`, or else `default`. `patience` bounds the time that the end of the process waits for
-/// standard error.
+/// Starts the log of the process on standard error. The level is `asked`, or else the value of
+/// `WEIR_LOG`, or else `default`. At its end, the process waits for at most `patience` for standard
+/// error.
 ///
 /// # Errors
-/// See [`StartError`].
+/// Returns the errors described at [`StartError`].
 pub fn start(asked: Option<Level>, default: Level, patience: Duration) -> Result<(), StartError> {
     let level = match (asked, std::env::var_os(VARIABLE)) {
         (Some(level), _) => level,
         (None, Some(text)) if !text.is_empty() => named(&text.to_string_lossy())?,
         _ => default,
     };
-    // Not by the standard library's handle: its lock would be held while a write waits.
+    // The handle of the standard library has a lock, which would be held while a write blocks.
     let out = io::stderr().as_fd().try_clone_to_owned().map(File::from);
     let queue = out.and_then(Queue::start);
     let queue = queue.map_err(StartError::Writer)?;
+    // A second call keeps the first log. The subscriber's `init` below panics in that case.
     let _ = LOG.set(Log { queue, patience });
     std::panic::set_hook(Box::new(log_panic));
     tracing_subscriber::fmt()
-        // The subscriber would write of these to standard error itself.
+        // The subscriber would print these errors to standard error itself.
         .log_internal_errors(false)
-        // No colours, which files and journals do not want: another crate of the same build may
-        // turn the subscriber's on.
+        // Files and journals need no colours. Another crate of the same build can enable the
+        // feature, so that it is turned off explicitly.
         .with_ansi(false)
         .with_writer(Lines::default)
         .with_max_level(level.filter())
+        // Targets are names of modules, which help only developers.
         .with_target(level >= Level::Debug)
         .init();
     Ok(())
 }
 
-/// Writes text to standard error after all that was logged, within the time that the end of the
-/// process waits.
+/// Writes text to standard error after all lines that were logged before, within the time for which
+/// the end of the process waits.
 pub fn print(text: &str) {
     match LOG.get() {
         Some(log) => log.queue.print(text.into(), log.patience),
-        // There is nobody to tell if this fails.
+        // An error cannot be reported, because this is the channel for errors.
         None => drop(io::stderr().write_all(text.as_bytes())),
     }
 }
 
-/// Waits until all that was logged is written, for as long as the end of the process may wait for
-/// it.
+/// Waits until all logged lines are written, for at most the time that [`start`] was given.
 pub fn flush() {
     if let Some(log) = LOG.get() {
         log.queue.flush(log.patience);
     }
 }
 
-/// Flushes the log when it is dropped.
+/// A guard that flushes the log when it is dropped.
 #[derive(Debug)]
 pub struct Flushed;
 
@@ -120,17 +122,18 @@ impl Drop for Flushed {
     }
 }
 
-/// The number of lines that could not be written, as it grows.
+/// Returns the counter of lines that could not be written.
 pub fn dropped() -> Arc<AtomicU64> {
     LOG.get().map(|log| log.queue.dropped()).unwrap_or_default()
 }
 
-/// Logs a panic: the default hook would wait for standard error.
+/// Logs a panic. The default hook would block on standard error.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or_default();
     tracing::error!(thread = name, "{}", panic.to_string().replace('\n', " "));
     let backtrace = Backtrace::capture();
+    // It is captured only if RUST_BACKTRACE is set.
     if backtrace.status() == BacktraceStatus::Captured
         && let Some(log) = LOG.get()
     {
@@ -138,12 +141,13 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// The log, to which each record goes as one line, whatever names, paths and errors it has in it.
+/// The destination of the subscriber. Each record becomes one line, regardless of the names, paths
+/// and errors in it.
 #[derive(Debug, Default)]
 struct Lines;
 
 impl Write for Lines {
-    /// Takes a whole record, as the subscriber writes them.
+    /// Takes one record. The subscriber writes each record with one call.
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         if let Some(log) = LOG.get() {
             log.queue.push(one_line(record));
@@ -156,14 +160,14 @@ impl Write for Lines {
     }
 }
 
-/// A record with its control characters escaped, but for what colours it and the end of its line;
-/// cut where it is too long.
+/// Escapes the control characters in a record, except those of colours and the final line feed, and
+/// cuts it if it is too long.
 fn one_line(record: &[u8]) -> Vec<u8> {
     const ESCAPE: u8 = 0x1b;
     let text = record.strip_suffix(b"\n").unwrap_or(record);
     let mut line = Vec::with_capacity(record.len());
     for byte in text {
-        // Not within a character.
+        // A cut must not be within a UTF-8 sequence: continuation bytes begin with the bits 10.
         if line.len() >= LINE && byte & 0xc0 != 0x80 {
             line.extend("…".as_bytes());
             break;

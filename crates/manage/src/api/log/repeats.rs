@@ -1,43 +1,44 @@
-//! Summing up lines that repeat.
+//! Replaces repeated lines of the log by a count.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Number of lines that are remembered.
+/// The maximum number of different lines that are remembered.
 const REMEMBERED: usize = 64;
-/// Between two sums of one line.
+/// The period after which a repeated line is reported with its count.
 const PERIOD: Duration = Duration::from_secs(30);
-/// Number of times that a line is written in a period before its repetitions are only counted: a
-/// user that tries something twice sees each answer.
+/// The number of times that a line is written in a period before its repetitions are only counted.
+/// Users who try something again still see each message.
 const WRITTEN: u32 = 3;
 
-/// What was written lately, and how often it came again.
+/// The lines that were written recently, with the numbers of their repetitions.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// In the order of their ends.
+    /// The remembered lines, in the order in which their periods end.
     lines: VecDeque<Line>,
 }
 
 #[derive(Debug)]
 struct Line {
-    /// The line as it came last, with its time and without its end.
+    /// The latest occurrence of the line, with its time and without the line feed.
     last: Vec<u8>,
-    /// How often it was written in this period.
+    /// The number of times that it was written in this period.
     written: u32,
-    /// How often it came since then.
+    /// The number of repetitions that were not written.
     repeated: u64,
-    /// End of its period.
+    /// The end of the line's period.
     end: Instant,
 }
 
-/// A line without its time, which ends at the first space.
+/// Returns a line without its time, which ends at the first space.
 fn text(line: &[u8]) -> &[u8] {
+    // A line without a space is compared as a whole.
     let space = line.iter().position(|byte| *byte == b' ');
     &line[space.unwrap_or(0)..]
 }
 
 impl Line {
-    /// What is written of its repetitions, if there are any.
+    /// Returns the line with the number of its repetitions, if there were any.
     fn sum(&self) -> Option<Vec<u8>> {
         let (times, seconds) = (self.repeated, PERIOD.as_secs());
         let sum = format!(" (repeated {times} times in {seconds} s)\n");
@@ -46,12 +47,13 @@ impl Line {
 }
 
 impl Repeats {
-    /// Takes a line with its end. Returns what is to be written: the line unless it repeats, and
-    /// the sum of one that is forgotten for it.
+    /// Takes a line with its line feed. Returns the lines to write: the line itself, unless it is a
+    /// repetition, and the count of a line that is forgotten to make space.
     pub(super) fn take(&mut self, line: Vec<u8>, now: Instant) -> [Option<Vec<u8>>; 2] {
         let last = line.strip_suffix(b"\n").unwrap_or(&line).to_vec();
         let known = self.lines.iter_mut();
         if let Some(known) = { known }.find(|known| text(&known.last) == text(&last)) {
+            // The report has the time of the last repetition.
             known.last = last;
             if known.written < WRITTEN {
                 known.written += 1;
@@ -66,12 +68,13 @@ impl Repeats {
             repeated: 0,
             end: now + PERIOD,
         });
+        // The count of the forgotten line must not be lost.
         let forgotten = (self.lines.len() > REMEMBERED).then(|| self.lines.pop_front());
         [forgotten.flatten().and_then(|line| line.sum()), Some(line)]
     }
 
-    /// The sum of a line whose period is over, if there is one. A line that has repeated is only
-    /// counted in its next period; one that has not is forgotten.
+    /// Returns the count of a line whose period has ended, if there is one. If it was repeated, its
+    /// repetitions are only counted in the next period. Otherwise, it is forgotten.
     pub(super) fn sum(&mut self, now: Instant) -> Option<Vec<u8>> {
         while self.due().is_some_and(|end| end <= now) {
             let mut line = self.lines.pop_front()?;
@@ -85,12 +88,12 @@ impl Repeats {
         None
     }
 
-    /// When the next period is over.
+    /// Returns the end of the period that ends first.
     pub(super) fn due(&self) -> Option<Instant> {
         self.lines.front().map(|line| line.end)
     }
 
-    /// The sums of all lines, at the end of the log.
+    /// Returns the counts of all lines, at the end of the log.
     pub(super) fn end(&mut self) -> impl Iterator<Item = Vec<u8>> {
         self.lines.drain(..).filter_map(|line| line.sum())
     }
@@ -130,6 +133,7 @@ mod tests {
                 )
             };
             let summed = match second {
+                // Three of the first 30 lines were written. In later periods, all are only counted.
                 30 => vec![sum(27)],
                 60 | 90 => vec![sum(30)],
                 _ => vec![],

@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Lines that wait to be written: at most 8 MiB with lines of the greatest length.
+/// The maximum number of lines in the queue: at most 8 MiB with lines of the maximum length.
 const WAITING: usize = 1024;
-/// Least time between two lines about lines that were dropped.
+/// The minimum time between two reports of dropped lines.
 const REPORTED_EVERY: Duration = Duration::from_secs(10);
-/// Pause before another attempt to hand a message to the thread, or to write what a non-blocking
-/// standard error did not take.
+/// The pause before another attempt to pass a message to the thread, or to write to a non-blocking
+/// standard error.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Why lines were dropped.
+/// The reason in the report of dropped lines.
 const WHY: &str = "standard error did not accept them in time, or failed";
 
-/// The way to the thread.
+/// The sending side of the queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     messages: SyncSender<Message>,
@@ -27,16 +27,17 @@ pub(super) struct Queue {
 
 #[derive(Debug)]
 enum Message {
-    /// A line of the log with its end.
+    /// A line of the log, with its line feed.
     Line(Vec<u8>),
-    /// What is no line of the log.
+    /// Text that is not a line of the log.
     Text(Vec<u8>),
-    /// Everything that waits is to be written, sums as well, before this is dropped.
+    /// A request to write everything before it, including counts. The sender is dropped when that
+    /// is done.
     Flush(SyncSender<()>),
 }
 
 impl Queue {
-    /// Starts the thread.
+    /// Starts the thread, which writes to `out`.
     pub(super) fn start(out: impl Write + Send + 'static) -> io::Result<Self> {
         let (messages, waiting) = sync_channel(WAITING);
         let dropped = Arc::<AtomicU64>::default();
@@ -54,17 +55,18 @@ impl Queue {
         Ok(Self { messages, dropped })
     }
 
-    /// The number of lines that were not written, because the queue was full or the write failed.
+    /// Returns the counter of lines that were not written, because the queue was full or a write
+    /// failed.
     pub(super) fn dropped(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.dropped)
     }
 
-    /// Has a line written. Never waits: the line is dropped and counted if the queue is full.
+    /// Queues a line. Never waits: if the queue is full, the line is dropped and counted.
     pub(super) fn push(&self, line: Vec<u8>) {
         self.send(Message::Line(line));
     }
 
-    /// Has text written that is no line of the log, as [`push`](Self::push) does.
+    /// Queues text that is not a line of the log, in the same way as [`push`](Self::push).
     pub(super) fn push_text(&self, text: Vec<u8>) {
         self.send(Message::Text(text));
     }
@@ -75,7 +77,7 @@ impl Queue {
         }
     }
 
-    /// Has text written after all that waits, and waits for that within this time.
+    /// Queues text, and waits within a time until it is written.
     pub(super) fn print(&self, text: Vec<u8>, within: Duration) {
         let deadline = Instant::now().checked_add(within);
         if self.send_until(Message::Text(text), deadline) {
@@ -83,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// Waits within this time until all that waits is written.
+    /// Waits within a time until all queued lines are written.
     pub(super) fn flush(&self, within: Duration) {
         self.flush_until(Instant::now().checked_add(within));
     }
@@ -91,12 +93,12 @@ impl Queue {
     fn flush_until(&self, deadline: Option<Instant>) {
         let (flushed, written) = sync_channel(0);
         if self.send_until(Message::Flush(flushed), deadline) {
-            // It is dropped unused when everything is written.
+            // The channel is closed without a message when everything is written.
             let _ = written.recv_timeout(left(deadline));
         }
     }
 
-    /// Hands a message over; false if there was no room for it until `deadline`.
+    /// Passes a message to the thread. Returns false if the queue had no space until `deadline`.
     fn send_until(&self, mut message: Message, deadline: Option<Instant>) -> bool {
         use std::sync::mpsc::TrySendError::{Disconnected, Full};
         loop {
@@ -110,30 +112,31 @@ impl Queue {
     }
 }
 
-/// The time until `deadline`; without one, more than there is.
+/// Returns the time until `deadline`, or the maximum if there is no deadline.
 fn left(deadline: Option<Instant>) -> Duration {
     deadline.map_or(Duration::MAX, |at| {
         at.saturating_duration_since(Instant::now())
     })
 }
 
-/// The state of the thread.
+/// The state of the writer's thread.
 #[derive(Debug)]
 struct Writer<W> {
     out: W,
-    /// A line was written in part.
+    /// True if only a part of the last line was written.
     torn: bool,
     repeats: Repeats,
     dropped: Arc<AtomicU64>,
-    /// Time of the last line, as the subscriber wrote it.
+    /// The time of the last line, in the subscriber's format.
     time: Option<Vec<u8>>,
-    /// Of the lines that were dropped, those that the log has told of.
+    /// The number of dropped lines that have been reported.
     reported: u64,
-    /// When it may tell of others.
+    /// The earliest time of the next report.
     report_at: Instant,
 }
 
 impl<W: Write> Writer<W> {
+    /// Writes messages until the queue is dropped.
     fn run(mut self, waiting: &Receiver<Message>) {
         loop {
             match waiting.recv_timeout(left(self.repeats.due())) {
@@ -151,6 +154,7 @@ impl<W: Write> Writer<W> {
     fn take(&mut self, message: Message) {
         match message {
             Message::Line(line) => {
+                // A report of dropped lines has no time of its own.
                 self.time = line.split(|byte| *byte == b' ').next().map(<[u8]>::to_vec);
                 let lines = self.repeats.take(line, Instant::now());
                 lines.iter().flatten().for_each(|line| self.write(line));
@@ -159,14 +163,18 @@ impl<W: Write> Writer<W> {
                 self.sum_up();
                 self.write(&text);
             }
+            // The sender is dropped at the end of this arm, which tells the waiting thread that all
+            // is written.
             Message::Flush(_flushed) => {
                 self.sum_up();
+                // A flush can be the last chance for a report.
                 self.report_at = Instant::now();
                 self.report();
             }
         }
     }
 
+    /// Writes the counts of all repeated lines, and forgets the lines.
     fn sum_up(&mut self) {
         let sums: Vec<Vec<u8>> = self.repeats.end().collect();
         for sum in sums {
@@ -174,8 +182,8 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Writes a line, or counts it as dropped. A write that fails ends nothing: the next may
-    /// succeed.
+    /// Writes a line, or counts it as dropped. After an error, the thread continues, because the
+    /// next write can succeed.
     fn write(&mut self, line: &[u8]) {
         if self.write_whole(line).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -184,7 +192,9 @@ impl<W: Write> Writer<W> {
         }
     }
 
+    /// Writes a line completely, or returns the first error.
     fn write_whole(&mut self, line: &[u8]) -> io::Result<()> {
+        // The rest of a line that failed is lost. A line feed keeps the next line separate.
         if self.torn {
             self.write_part(b"\n")?;
             self.torn = false;
@@ -197,20 +207,20 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes as much as goes at once. It waits where the pipe is full.
+    /// Writes as many bytes as possible at once. Waits if the pipe is full.
     fn write_part(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.out.write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Another process has made the pipe or terminal so.
+                // Another process that shares the pipe or terminal has made it non-blocking.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(AGAIN),
                 outcome => return outcome,
             }
         }
     }
 
-    /// Writes how many lines were dropped, now that lines can be written.
+    /// Writes the number of dropped lines, now that writes succeed.
     fn report(&mut self) {
         let dropped = self.dropped.load(Ordering::Relaxed);
         let lines = dropped - self.reported;
@@ -233,11 +243,11 @@ mod tests {
 
     use std::sync::Mutex;
 
-    /// Standard error, as far as it takes anything.
+    /// A standard error that accepts only some bytes.
     #[derive(Clone, Default)]
     struct Out {
         written: Arc<Mutex<Vec<u8>>>,
-        /// Numbers of bytes that it takes before it is full once.
+        /// The numbers of bytes that it accepts before each error.
         takes: Vec<usize>,
     }
 
@@ -282,6 +292,7 @@ mod tests {
         }
         queue.flush(Duration::from_millis(1));
         let dropped = queue.dropped.load(Ordering::Relaxed) as usize;
+        // The queue takes half of the lines, and the thread may have one more.
         assert!(dropped + 1 >= WAITING, "{dropped}");
         drop(stuck);
         queue.flush(Duration::MAX);
@@ -295,6 +306,8 @@ mod tests {
     #[test]
     fn a_write_that_fails_ends_nothing_and_is_counted() {
         let out = Out {
+            // Line 0 fails. Line 1 fails after 5 bytes. Line 2 fails at the line feed that ends
+            // line 1.
             takes: vec![0, 5, 0],
             ..Out::default()
         };
