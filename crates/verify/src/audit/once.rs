@@ -1,12 +1,12 @@
-//! Nothing lost, nothing doubled: every accepted request is done once, with the waits and the outcome that it had, and each byte
-//! of a successful one was dispatched once.
+//! Audits that no request is lost or completed twice. Every accepted request is done once, with the
+//! waits and the outcome that it had, and each byte of a successful request was dispatched once.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::{Live, Model, NIL};
 use weir_core::{Dispatch, Done, Flags, Op, Outcome, Span};
 
-/// See the module's documentation.
+/// The auditor of completeness, see the module's documentation.
 #[derive(Debug, Default)]
 pub struct Once {}
 
@@ -88,13 +88,13 @@ fn fault_of_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'stat
     }
     let most = match request.op {
         Op::Read | Op::Write => model.config.drive.max_transfer,
-        // Commands without data: 64 MiB each.
+        // Commands without data are cut at 64 MiB each.
         Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => 64 << 20,
     };
     if piece.length == 0 || piece.length > most {
         return Some("a piece that is empty or longer than the drive takes");
     }
-    // What went ahead is counted as sent already.
+    // A piece that is on its way is already counted in `issued`.
     let sent = live.issued - live.ahead;
     if piece.within != sent
         || piece.length > live.length - sent
@@ -105,9 +105,10 @@ fn fault_of_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'stat
     (piece.offset != live.offset + u64::from(piece.within)).then_some("a piece in the wrong place")
 }
 
-/// What is wrong with merging `live` into `command`.
+/// Returns the rule that merging `live` into `command` breaks, if there is one.
 fn wrong_merge(model: &Model, live: &Live, command: &Live) -> Option<&'static str> {
     let (a, b) = (&live.request, &command.request);
+    // Requests may differ in `SYNC`, because it changes nothing in the drive.
     let plain = |flags: Flags| flags.with(Flags::SYNC);
     let end = |l: &Live| l.offset + u64::from(l.length);
     let moves = matches!(a.op, Op::Read | Op::Write | Op::Discard);

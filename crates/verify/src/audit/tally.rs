@@ -1,14 +1,15 @@
-//! How often each kind of event occurred: whether an auditor could have found something in a run.
+//! The number of occurrences of each kind of event, which shows whether an auditor could have found
+//! a violation in a run.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::{Model, State};
 use weir_core::{Op, Outcome, Reason, Reject};
 
-/// Counts of events, each with a name.
+/// Defines [`Tally`]: counts of events, each with a name.
 macro_rules! counts {
     ($($(#[$doc:meta])* $field:ident [$($name:literal),+];)*) => {
-        /// Counts of what an [`Audit`](crate::audit::Audit) was shown.
+        /// The numbers of events that an [`Audit`](crate::audit::Audit) has received.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Tally {
             $($(#[$doc])* pub $field: [u64; [$($name),+].len()],)*
@@ -17,7 +18,7 @@ macro_rules! counts {
         const NAMES: &[&str] = &[$($($name),+),*];
 
         impl Tally {
-            /// All counts, in the order of the fields.
+            /// Returns all counts, in the order of the fields.
             pub fn counts(&mut self) -> impl Iterator<Item = &mut u64> {
                 std::iter::empty()$(.chain(&mut self.$field))*
             }
@@ -28,9 +29,9 @@ macro_rules! counts {
 counts! {
     /// Requests refused because the layer was full.
     full ["full"];
-    /// Because their stream was.
+    /// Requests refused because their stream had too many.
     stream_full ["stream_full"];
-    /// For any other reason.
+    /// Requests refused for any other reason.
     refused ["refused"];
     /// Requests that were throttled by limits.
     limited ["limited"];
@@ -77,7 +78,7 @@ impl Tally {
         }
     }
 
-    /// The names of what did not occur.
+    /// Returns the names of the events that did not occur.
     pub fn missing(mut self) -> Vec<&'static str> {
         let counts = NAMES.iter().zip(self.counts());
         counts.filter(|(_, c)| **c == 0).map(|(n, _)| *n).collect()

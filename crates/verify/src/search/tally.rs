@@ -5,29 +5,29 @@ use crate::search::trial::{Outcome, Served};
 use std::fmt::Write as _;
 
 listed! {
-    /// A kind of failure.
+    /// The kinds of failures that the search looks for.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum Failure {
         /// A feasible promise is not kept.
         Broken = "promise",
-        /// A feasible promise is not kept, and BFQ keeps all of them.
+        /// A feasible promise is not kept, although BFQ keeps all of them.
         BfqKeeps = "bfq-keeps",
-        /// The total is less than under none.
+        /// The total service is less than under `none`.
         Total = "total",
-        /// Contract and BFQ keep every promise, and the total is less than under BFQ.
+        /// `contract` and BFQ keep every promise, and the total is less than under BFQ.
         BfqTotal = "bfq-total",
-        /// A realtime client gets less than alone, and without the clients that are promised
-        /// nothing it does not.
+        /// A realtime client gets less than alone, although it does not when the clients without a
+        /// promise are absent.
         Realtime = "realtime",
         /// A realtime client has a higher latency than alone.
         Latency = "latency",
-        /// Clients do not get their shares.
+        /// Clients do not get service in proportion to their shares.
         Share = "share",
         /// The idle class waits too long.
         Idle = "idle",
         /// An auditor found a violation.
         Finding = "finding",
-        /// A panic, or an error where there should be none.
+        /// A panic, or an unexpected error.
         Panic = "panic",
     }
 }
@@ -35,19 +35,20 @@ listed! {
 /// The relative error of shares that counts as a failure.
 const SHARE_OFF: f64 = 0.1;
 
-/// The total relative to that under BFQ below which it counts as a failure.
+/// The smallest total, relative to that under BFQ, that does not count as a failure.
 const BFQ_TOTAL: f64 = 0.9;
 
-/// The wait of the idle class that counts as a failure, in milliseconds.
+/// The longest wait of the idle class that does not count as a failure, in milliseconds.
 const IDLE_WAIT: f64 = 400.0;
 
 impl Failure {
-    /// The failure of that name.
+    /// Returns the failure with this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)
     }
 
-    /// How badly an outcome fails, larger being worse; `None` if it does not fail in this way.
+    /// Returns how badly an outcome fails, where larger is worse, or `None` if it does not fail in
+    /// this way.
     pub fn badness(self, outcome: &Outcome) -> Option<f64> {
         let kind = outcome.kind;
         let broken = outcome.feasible && !outcome.kept();
@@ -72,7 +73,7 @@ impl Failure {
         }
     }
 
-    /// The failure of an outcome in a line.
+    /// Describes the failure of an outcome in a line.
     pub fn line(self, outcome: &Outcome) -> String {
         let title = &outcome.title;
         let (second, group) = outcome.worst_at;
@@ -118,30 +119,33 @@ fn worst_latency(outcome: &Outcome) -> Option<f64> {
     outcome.latency.iter().copied().reduce(f64::max)
 }
 
-/// The total relative to that under BFQ, if both keep all promises and these are feasible.
+/// Returns the total relative to that under BFQ, if both policies keep all promises and these are
+/// feasible.
 fn beside_bfq(outcome: &Outcome) -> Option<f64> {
     let kept = outcome.feasible && outcome.kept() && outcome.bfq_keeps;
     outcome.total_bfq.filter(|_| kept)
 }
 
-/// The least part of what it gets alone that a realtime client gets, of those that should get more.
+/// Returns the smallest part of its service without contention that a realtime client gets, among
+/// clients that should get more.
 fn least_served(outcome: &Outcome) -> Option<f64> {
     let served = outcome.served.iter();
     let short = served.filter(|s| s.is_feasible() && s.is_short());
     short.map(|s| s.among_all).reduce(f64::min)
 }
 
-/// The value below which this many thousandths of all are (nearest rank); `None` without values.
+/// Returns the quantile of values at this many thousandths by the nearest rank, or `None` without
+/// values.
 pub fn quantile(mut values: Vec<f64>, thousandths: usize) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() * thousandths).div_ceil(1000).max(1);
     values.get(rank - 1).copied()
 }
 
-/// A row of the table: its label, its goal for each kind of drives, and its figure.
+/// A row of the table: its label, its goal for each kind of drives, and the function of its figure.
 struct Row(&'static str, [&'static str; 3], fn(&[&Outcome]) -> String);
 
-/// Figures of disks must be no worse than before.
+/// The goal of figures that must be no worse than in previous results.
 const NOT_WORSE: &str = "not worse";
 const NO_GOAL: [&str; 3] = [""; 3];
 const NONE: [&str; 3] = ["0"; 3];
@@ -258,7 +262,7 @@ fn per_cent(part: usize, of: usize) -> String {
     format!("{:.2}", part as f64 * 100.0 / of as f64)
 }
 
-/// Realtime clients that get too little, of those that count.
+/// Counts realtime clients that get too little, among those for which `counts` returns true.
 fn short(all: &[&Outcome], counts: fn(&Served) -> bool) -> String {
     let served = all.iter().flat_map(|o| &o.served);
     let counted: Vec<&Served> = served.filter(|s| counts(s)).collect();
@@ -297,7 +301,8 @@ fn latency(all: &[&Outcome], of: fn(&Outcome) -> &[f64], thousandths: usize) -> 
     )
 }
 
-/// The columns: which part of the drive's time is promised at the most. A run is in the first that it fits in.
+/// The columns, with the largest part of the drive's time that is promised in each. A run is in the
+/// first column into which it fits.
 const PARTS: [(&str, f64); 4] = [
     ("<= .5", 0.5),
     ("<= .7", 0.7),
@@ -305,7 +310,8 @@ const PARTS: [(&str, f64); 4] = [
     ("more", f64::INFINITY),
 ];
 
-/// The table: a block for each kind of drives, with columns by the part of the drive's time that is promised, and the goals beside them.
+/// Prints the table: a block for each kind of drives, with columns by the part of the drive's time
+/// that is promised, and the goals next to them.
 pub fn table(outcomes: &[Outcome]) -> String {
     let column = |o: &Outcome| PARTS.iter().position(|(_, most)| o.part <= *most);
     let mut parts: Vec<usize> = (0..PARTS.len()).collect();
@@ -323,7 +329,7 @@ pub fn table(outcomes: &[Outcome]) -> String {
     aligned((0..KINDS.len()).filter_map(block).collect())
 }
 
-/// Label, figures, goal.
+/// A line of the table: label, figures, and goal.
 type Line = (&'static str, Vec<String>, &'static str);
 
 fn line(Row(name, goals, of): &Row, kind: usize, columns: &[Vec<&Outcome>]) -> Line {
@@ -336,7 +342,7 @@ fn line(Row(name, goals, of): &Row, kind: usize, columns: &[Vec<&Outcome>]) -> L
     (name, columns.iter().map(figure).collect(), goals[kind])
 }
 
-/// Blocks one below the other, with the same widths in all of them.
+/// Prints blocks one below the other, with the same column widths in all of them.
 fn aligned(blocks: Vec<Vec<Line>>) -> String {
     let mut widths = [9; PARTS.len() + 1];
     for (_, figures, _) in blocks.iter().flatten() {
@@ -360,7 +366,8 @@ fn aligned(blocks: Vec<Vec<Line>>) -> String {
     texts.join("\n")
 }
 
-/// A line for each failure of each outcome: seed, kind of drive, failure, badness, description.
+/// Prints a line for each failure of each outcome: seed, kind of drive, failure, badness, and
+/// description.
 pub fn list(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
@@ -375,7 +382,7 @@ pub fn list(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// The outcomes that fail in this way, the worst first.
+/// Returns the outcomes that fail in this way, the worst first.
 pub fn failing(outcomes: &[Outcome], failure: Failure) -> Vec<&Outcome> {
     let mut found: Vec<(f64, &Outcome)> = (outcomes.iter())
         .filter_map(|o| Some((failure.badness(o)?, o)))
@@ -384,8 +391,8 @@ pub fn failing(outcomes: &[Outcome], failure: Failure) -> Vec<&Outcome> {
     found.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// The worst outcomes of each failure, the worst first, at most `most` of each, as arguments that run them again, followed by
-/// `with`.
+/// Prints the worst outcomes of each failure, at most `most` of each, as arguments that run them
+/// again, followed by `with`.
 pub fn worst(outcomes: &[Outcome], most: usize, with: &str) -> String {
     let mut text = String::new();
     for failure in Failure::ALL {
@@ -415,7 +422,7 @@ mod tests {
         }
     }
 
-    /// A row of the first kind of drives that has runs: figures and goal.
+    /// Returns the figures and the goal of a row, in the first block that has runs.
     fn row(outcomes: &[Outcome], name: &str) -> String {
         let table = table(outcomes);
         let row = table.lines().find(|l| l.starts_with(name)).expect("a row");
@@ -426,6 +433,7 @@ mod tests {
     #[test]
     fn quantiles_by_nearest_rank() {
         let of = |n: u32, thousandths| quantile((1..=n).map(f64::from).collect(), thousandths);
+        // Ranks are rounded up: 1 % of 200 is rank 2, 5 % is rank 10, and half of 3 is rank 2.
         assert_eq!(
             [of(200, 10), of(200, 50), of(3, 500)],
             [2.0, 10.0, 2.0].map(Some)
@@ -494,6 +502,7 @@ mod tests {
         let mut all = vec![outcome(1.0), outcome(0.5), outcome(1.0)];
         (all[0].nearly, all[1].nearly, all[2].nearly) = ((5, 5), (2, 3), (0, 9));
         (all[1].bfq_keeps, all[2].feasible) = (true, false);
+        // The first two runs are feasible: 5 + 2 of 5 + 3 seconds are 87.5 %.
         let seconds = row(&all, "promised seconds with");
         assert_eq!(seconds, "87.50 87.50 99.99");
         assert_eq!(row(&all, "kept under bfq"), "50.00 50.00");
@@ -582,7 +591,7 @@ mod tests {
         bad.broken = Some("panic".into());
         bad.served = served(0.89);
         let fails = |f: &&Failure| f.badness(&bad).is_some();
-        // A total is held against BFQ's only where contract keeps the promises, too.
+        // A total is compared with BFQ's only if `contract` keeps the promises as well.
         let all = Failure::ALL.iter().filter(fails).count();
         assert_eq!(all, Failure::ALL.len() - 1);
     }

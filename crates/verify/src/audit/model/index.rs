@@ -1,12 +1,13 @@
-//! From a request's name to its slot.
+//! A hash table that maps the name of a request to its slot.
 
-/// No slot.
+/// The value that stands for no slot.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// A request's name: its stream's bits and its cookie.
+/// The name of a request: the bits of its stream's id, and its cookie.
 pub(super) type Name = (u64, u64);
 
-/// A hash table of fixed size with linear probing: at most half full, so that a look-up is short.
+/// A hash table of fixed size with linear probing. It is at most half full, so that a look-up is
+/// short.
 #[derive(Debug)]
 pub(super) struct Index {
     places: Vec<(Name, u32)>,
@@ -35,7 +36,7 @@ impl Index {
         self.places[place] = (name, slot);
     }
 
-    /// Removes a name, and moves those behind it up.
+    /// Removes a name, and moves the entries after it up, so that no search ends at the hole.
     #[inline]
     pub(super) fn remove(&mut self, name: Name) {
         let mut hole = self.find(name);
@@ -47,7 +48,7 @@ impl Index {
             if slot == NIL {
                 break;
             }
-            // An entry may move into the hole if its place is at or before it.
+            // An entry may move into the hole if the place of its hash is at the hole or before it.
             let wanted = hash(other) & self.mask;
             if (at.wrapping_sub(wanted) & self.mask) >= (at.wrapping_sub(hole) & self.mask) {
                 self.places[hole] = self.places[at];
@@ -57,7 +58,7 @@ impl Index {
         self.places[hole].1 = NIL;
     }
 
-    /// The position of a name, or where it would be inserted.
+    /// Returns the position of a name, or the position at which it would be inserted.
     #[inline]
     fn find(&self, name: Name) -> usize {
         let mut at = hash(name) & self.mask;

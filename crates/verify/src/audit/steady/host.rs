@@ -1,4 +1,4 @@
-//! Runs a scene: clients, the audited layer and the drive in virtual time.
+//! The host of a scene, which runs clients, the audited layer and the drive in virtual time.
 
 use super::{Client, Outcome, Scene, Step, Watch};
 use crate::audit::random::{Random, Source};
@@ -10,18 +10,18 @@ use weir_core::{
     StreamSpec, Tag,
 };
 
-/// The next event; of simultaneous events, completions come first.
+/// The next event. The order of the variants makes completions the first of simultaneous events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
     /// The drive completes a piece.
     Complete(Tag, Answer),
-    /// A step of the scene's script.
+    /// The step of the scene's script with this index.
     Step(u32),
-    /// A client submits, in one of its lives.
+    /// A client submits a request, in the given one of its lives.
     Submit(u32, u32),
 }
 
-/// The outcome of a completion.
+/// The kind of a completion, by which the drive answers a piece.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Answer {
     Ok,
@@ -36,8 +36,9 @@ pub(super) struct Host<'a> {
     now: u64,
     wake: Option<u64>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
-    /// Each client's stream while it is connected, and how often it has left.
+    /// The stream of each client while it is connected.
     streams: Vec<Option<StreamId>>,
+    /// The number of times that each client has left. A submission of an earlier life is void.
     lives: Vec<u32>,
     positions: Vec<u64>,
     link_free: u64,
@@ -48,7 +49,7 @@ pub(super) struct Host<'a> {
     outcome: Outcome,
 }
 
-/// The part of the space that each client has to itself.
+/// The part of the space that each client has to itself, in bytes.
 const REGION: u64 = 1 << 34;
 
 impl<'a> Host<'a> {
@@ -76,10 +77,11 @@ impl<'a> Host<'a> {
             },
         };
         for client in 0..clients as u32 {
-            // Not all at the same instant.
+            // Clients begin within the first millisecond, not all at the same time.
             let from = host.random.below(1_000_000);
             host.come(client, from);
         }
+        // Positions are multiples of 1 MiB. Clients near each other share the first 8 MiB.
         let place = |random: &mut Random| random.below(if scene.near { 8 } else { REGION >> 21 });
         host.positions = (0..clients).map(|_| place(host.random) << 20).collect();
         let steps = scene.script.iter().enumerate();
@@ -107,7 +109,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The results, and the layer with what its auditors found.
+    /// Returns the results, and the layer with the violations.
     pub(super) fn into_parts(self) -> (Outcome, Audited) {
         (self.outcome, self.layer)
     }
@@ -116,7 +118,7 @@ impl<'a> Host<'a> {
         Instant::from_nanos(self.now)
     }
 
-    /// Passes everything that happens now to the layer.
+    /// Passes everything that happens at the present time to the layer.
     fn take_events(&mut self) {
         while let Some(&Reverse((at, event))) = self.events.peek()
             && at <= self.now
@@ -128,6 +130,8 @@ impl<'a> Host<'a> {
                     Answer::Error => Completion::error(tag, 5),
                     Answer::Busy => Completion::busy(tag),
                 }),
+                // A step may depend on completions of the same instant, which therefore reach the
+                // layer first.
                 Event::Step(at) => {
                     self.complete();
                     self.step(self.scene.script[at as usize].1);
@@ -186,7 +190,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// A client connects and starts to submit.
+    /// Connects a client, which starts to submit at `from`.
     fn come(&mut self, client: u32, from: u64) {
         let Client { group, depth, .. } = self.scene.clients[client as usize];
         let spec = StreamSpec {
@@ -228,6 +232,7 @@ impl<'a> Host<'a> {
                 u64::from(client) * REGION + *position
             },
             length: size,
+            // The lower bits tell the client, so that completions need no table.
             cookie: self.cookie << 16 | u64::from(client),
             within: 0,
         }
@@ -260,7 +265,8 @@ impl<'a> Host<'a> {
         self.out = out;
     }
 
-    /// The drive serves a piece: when it completes, and how.
+    /// Serves a piece in the drive. Returns the time of its completion in nanoseconds, and the
+    /// kind.
     fn serve(&mut self, op: Op, length: u32) -> (u64, Answer) {
         let drive = &self.scene.drive;
         let arrives = self.now + drive.service.as_nanos();
@@ -280,7 +286,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// The layer with the scene's groups and auditors.
+/// Creates the layer with the scene's groups and auditors.
 fn set_up(scene: &Scene) -> Audited {
     let mut layer =
         Witness::beside(scene.config.clone(), false).expect("scenes have valid configurations");
@@ -313,7 +319,8 @@ fn set_up(scene: &Scene) -> Audited {
 }
 
 impl Client {
-    /// When it submits next after a completion at `now`.
+    /// Returns the time at which the client submits its next request after a completion at `now`,
+    /// in nanoseconds.
     fn next(&self, now: u64) -> u64 {
         let then = now + self.think;
         let into = then % (self.on + self.off).max(1);

@@ -1,4 +1,4 @@
-//! Clients, their groups, and their programs.
+//! Draws clients, their groups, and their programs.
 
 use super::dice::Dice;
 use crate::search::case::{Case, KINDS, max_bandwidth};
@@ -6,10 +6,12 @@ use weir_core::{Class, Contract, GroupId, Knobs, ROOT, Span};
 use weir_model::load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_sim::GroupSpec;
 
-/// Maximum number of different programs in a case, beside those of realtime clients and clones.
+/// The maximum number of different programs in a case, without those of realtime clients and
+/// clones.
 const PROGRAMS: u64 = 6;
 
-/// Adds clients with a few different programs, most in a group of their own, some together in a tenant.
+/// Adds clients with a few different programs. Most are in a group of their own, and some share a
+/// tenant.
 pub(super) fn add(dice: &mut Dice, case: &mut Case) {
     let number = match dice.range(0, 49) {
         0 => dice.range(41, 200),
@@ -38,6 +40,7 @@ pub(super) fn add(dice: &mut Dice, case: &mut Case) {
             client(dice, case, &programs, member, size);
         }
         left -= members;
+        // A tenant without members would be a group without clients.
         if members == 0 {
             case.scenario.groups.pop();
         }
@@ -67,7 +70,7 @@ pub(super) fn add(dice: &mut Dice, case: &mut Case) {
     special(dice, case, kind, size);
 }
 
-/// Clients that differ in their shares only, with queue depths that use the drive fully.
+/// Adds clients that differ only in their shares, with queue depths that use the drive fully.
 fn clones(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     let (mut program, _) = program(dice, kind);
     program.arrival = Arrival::Closed { think: Span::ZERO };
@@ -81,7 +84,7 @@ fn clones(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     }
 }
 
-/// In some cases, realtime clients and an idle one.
+/// Adds realtime clients and one of the idle class, each in a sixth of the cases.
 fn special(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     if dice.chance(1, 6) {
         for _ in 0..dice.range(1, 2) {
@@ -91,7 +94,7 @@ fn special(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
                 program.sync = SyncMode::Never;
             }
             let own = group(dice, case, ROOT, true);
-            // Its max is set when its bandwidth alone is known.
+            // Its max is set once its bandwidth without contention is known.
             case.group_mut(own).contract.class = Class::Realtime;
             case.add(own, (program, buffered), size);
         }
@@ -127,7 +130,7 @@ fn client(
     match dice.range(0, 39) {
         0 | 1 => arrives = Span::from_millis(dice.range(1, millis / 2)),
         2 => leaves = Some(Span::from_millis(dice.range(millis / 2, millis - 1))),
-        // A burst: active for a while.
+        // A burst: the client is active for at least half a second.
         3 | 4 => {
             let start = dice.range(0, millis - 1000);
             program.start = Span::from_millis(start);
@@ -139,7 +142,7 @@ fn client(
     (client.arrives, client.leaves) = (arrives, leaves);
 }
 
-/// A program, and whether it goes through the page cache.
+/// Draws a program, and whether it uses the page cache.
 fn program(dice: &mut Dice, kind: usize) -> (Program, bool) {
     let bytes = 4096 << dice.range(0, 8);
     let size = if dice.chance(1, 10) {
@@ -176,11 +179,12 @@ fn program(dice: &mut Dice, kind: usize) -> (Program, bool) {
     let closed = matches!(program.arrival, Arrival::Closed { .. });
     let buffered = closed && pattern != Pattern::ZIPF && dice.chance(1, 10);
     if buffered {
+        // A process without direct I/O has one request at a time and no FUA.
         program.depth = 1;
         program.fua = false;
         program.sync = match program.sync {
             SyncMode::Never if program.writes > 0 => SyncMode::Fdatasync(dice.log(1, 64) as u32),
-            // A process calls it and waits.
+            // A buffered process calls `fdatasync` and waits for it.
             SyncMode::Flush(every) => SyncMode::Fdatasync(every),
             sync => sync,
         };
@@ -189,7 +193,7 @@ fn program(dice: &mut Dice, kind: usize) -> (Program, bool) {
 }
 
 fn arrival(dice: &mut Dice, kind: usize) -> Arrival {
-    // Requests per second of an open loop.
+    // The largest rate of an open loop, in requests per second, by kind of drive.
     let most = [20_000, 20_000, 200][kind];
     let interval = Span::from_micros(1_000_000 / dice.log(5, most));
     match dice.range(0, 19) {
@@ -202,7 +206,7 @@ fn arrival(dice: &mut Dice, kind: usize) -> Arrival {
     }
 }
 
-/// Bytes of each client's space, so that all of them fit on the drive.
+/// Draws the size of each client's space in bytes, so that all spaces fit on the drive.
 fn space(dice: &mut Dice, case: &Case, clients: u64) -> u64 {
     let most = match case.scenario.drive.size() {
         Some(size) => size / clients,

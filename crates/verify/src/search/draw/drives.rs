@@ -1,4 +1,4 @@
-//! Drives: half of them built-in profiles, half drawn.
+//! Draws drives. Half of them are built-in profiles, and half are drawn parameter by parameter.
 
 use super::dice::Dice;
 use crate::search::case::KINDS;
@@ -6,7 +6,7 @@ use weir_config::profile;
 use weir_core::Span;
 use weir_model::drive::{Config, hdd, null, ssd};
 
-/// A drive of a kind, an index into [`KINDS`].
+/// Draws a drive of a kind, an index into [`KINDS`].
 pub(super) fn choice(dice: &mut Dice, kind: usize) -> Config {
     if dice.chance(1, 2) {
         let known = |name| profile::find(name).expect("it comes with Weir").drive;
@@ -21,7 +21,8 @@ pub(super) fn choice(dice: &mut Dice, kind: usize) -> Config {
     }
 }
 
-/// A drive of up to 150 000 commands per second, most of them on links that limit them further.
+/// Draws a position-independent drive of up to 150,000 commands per second. Three quarters have a
+/// link that limits them further.
 fn null(dice: &mut Dice) -> null::Config {
     let tags = dice.log(1, 64);
     let least = (tags * 1_000_000 / 150_000).max(20);
@@ -76,7 +77,7 @@ fn flash(dice: &mut Dice) -> ssd::Config {
     }
 }
 
-/// Small blocks of few dies may be more than the model permits.
+/// Doubles the size of blocks until the model permits it, because small blocks may be too many.
 fn in_few_blocks(mut drive: ssd::Config) -> ssd::Config {
     while drive.validate().is_err_and(|e| e.field == "block") {
         drive.block *= 2;

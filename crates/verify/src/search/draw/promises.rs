@@ -1,4 +1,4 @@
-//! Promises: a part of what clients get without the others.
+//! Draws promises: parts of the service that clients get without the others.
 
 use super::dice::Dice;
 use crate::search::case::{Case, max_bandwidth, settle};
@@ -12,7 +12,7 @@ use weir_sim::Policy;
 pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     realtime(dice, case)?;
     let mut chosen = choose(dice, case);
-    // Measured together with the realtime clients.
+    // The groups are measured together with the realtime clients.
     let is_there = |client: usize| {
         let mut path = case.path(case.scenario.clients[client].group);
         path.any(|g| chosen.contains(&g)) || case.is_realtime(client)
@@ -25,6 +25,7 @@ pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     let watch = play(&alone, &Policy::none(), false)?.watch;
     chosen.sort_unstable();
     for &group in chosen.iter().rev() {
+        // The first second contains the start, so that the mean is over the second and third.
         let seconds = &watch.group(group).seconds[1..3];
         let part = per_mille(dice);
         let requests = dice.chance(1, 5);
@@ -33,7 +34,8 @@ pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     Ok(())
 }
 
-/// The groups with a promise: mostly one to six, sometimes all; members of a tenant only if the tenant has one.
+/// Chooses the groups with a promise, mostly one to six and sometimes all. Members of a tenant are
+/// chosen only if the tenant is.
 fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
     let ids = case.groups();
     let mut left: Vec<GroupId> = ids
@@ -61,7 +63,7 @@ fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
     chosen
 }
 
-/// How many of the first groups belong to clones.
+/// Returns how many of the first groups belong to clones.
 fn clones(case: &Case) -> u32 {
     let first = case.scenario.clients.first().map(|c| c.program);
     let alike = case
@@ -73,7 +75,8 @@ fn clones(case: &Case) -> u32 {
     alike.count() as u32
 }
 
-/// From 5 to 95 per cent, with small parts as likely as large ones.
+/// Draws a part from 5 to 95 %, in thousandths. In half of the cases each order of magnitude is
+/// equally likely.
 fn per_mille(dice: &mut Dice) -> u64 {
     if dice.chance(1, 2) {
         dice.log(50, 950)
@@ -82,7 +85,8 @@ fn per_mille(dice: &mut Dice) -> u64 {
     }
 }
 
-/// A min for a group, within its max; a tenant gets at least the sum of its members' (they come before it).
+/// Sets the min of a group, within its max. A tenant gets at least the sum of its members' mins,
+/// which are set before.
 fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, requests: bool) {
     let mean = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>() / seconds.len() as u64;
     let (bytes, iops) = (mean(|s| s.done.bytes), mean(|s| s.done.requests));
@@ -93,19 +97,22 @@ fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, reque
     let parent = case.parent(group);
     let contract = &mut case.group_mut(group).contract;
     let iops = (iops * part / 1000).max(below_iops);
-    // Only groups outside of tenants are promised requests: bytes and requests do not add up in a tenant.
+    // Only groups outside of tenants are promised requests, because bytes and requests do not add
+    // up in a tenant.
     if requests && parent == ROOT && below == 0 && below_iops == 0 && !contract.max.is_limited() {
         contract.min_iops = iops;
         return;
     }
     let mut min = (bytes * part / 1000).max(below);
+    // A min above 90 % of the max would leave no room for the burst and the rounding of the limit.
     if contract.max.bandwidth > 0 {
         min = min.min(contract.max.bandwidth / 10 * 9);
     }
     contract.min = min;
 }
 
-/// A max for each realtime client: a part of its bandwidth alone, which some clients reach and others do not.
+/// Sets the max of each realtime client: a part of its bandwidth without contention, which some
+/// clients reach and others do not.
 fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     for index in 0..case.scenario.clients.len() {
         if !case.is_realtime(index) {
