@@ -1,9 +1,10 @@
-//! Clients that differ only in a number.
+//! Grouping of clients that differ only in a number.
 
 use std::ops::Range;
 
-/// Neighbours that differ only in the number at the end of their names, and are the `same` otherwise: what they are called together
-/// (`reader 1-15`; one by itself keeps its name), and their places.
+/// Groups neighbours that differ only in the number at the end of their names and for which `same`
+/// returns true. Returns the common name of each group, such as `reader 1-15`, and its range of
+/// indices. A client without such neighbours keeps its name.
 pub fn alike<T>(
     all: &[T],
     name: impl Fn(&T) -> &str,
@@ -38,7 +39,7 @@ pub fn alike<T>(
     called.collect()
 }
 
-/// A name without the digits at its end.
+/// Returns a name without the digits at its end.
 fn stem(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit())
 }
