@@ -176,7 +176,8 @@ pub(crate) struct Step {
     paused: Vec<String>,
     /// Clients that may send again.
     resumed: Vec<String>,
-    /// When to call `poll` again even if nothing happens, or `None` if that is not necessary.
+    /// The time at which to call `poll` again even if nothing happens, or `None` if that is not
+    /// necessary.
     wake: Option<u64>,
     /// The reason for `wake`.
     why: Option<String>,

@@ -52,9 +52,9 @@ pub struct Latency {
     /// The median, which is at most 0.8 % above the exact one. The next two have the same
     /// precision.
     pub p50: f64,
-    /// The 95th percentile.
+    /// The 95th percentile, with the precision of the median.
     pub p95: f64,
-    /// The 99th percentile.
+    /// The 99th percentile, with the precision of the median.
     pub p99: f64,
     /// The longest latency of a request.
     pub max: f64,

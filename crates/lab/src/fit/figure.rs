@@ -90,7 +90,7 @@ impl Figure {
         Self::all().find(|figure| figure.name() == name)
     }
 
-    /// Returns all figures.
+    /// Returns all figures that can be measured.
     pub fn all() -> impl Iterator<Item = Self> {
         let cases = Interferers::ALL
             .into_iter()

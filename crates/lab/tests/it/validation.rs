@@ -1,9 +1,9 @@
-//! docs/validation.md agrees with what the models give today.
+//! Tests that docs/validation.md agrees with the figures that the models give today.
 
 use weir_config::{profile, sheet};
 use weir_lab::fit::{document, validate};
 
-/// Drops the intervals, which take minutes to compute: they are as old as the document.
+/// Removes the intervals, which take minutes to compute and are not checked.
 fn without_intervals(document: &str) -> String {
     let lines = document.lines().map(|line| {
         let Some((before, after)) = line.split_once("| predicted, ") else {

@@ -38,7 +38,7 @@ pub struct Failure {
     pub seed: u64,
     /// The number of operations performed before the violation.
     pub steps: u64,
-    /// The first violations.
+    /// The first violations that were found.
     pub violations: Vec<Violation>,
     /// The configuration that was drawn, as text.
     pub plan: String,

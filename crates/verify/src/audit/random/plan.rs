@@ -66,7 +66,7 @@ listed! {
 }
 
 impl Plan {
-    /// Draws a plan.
+    /// Draws a plan from a source of decisions.
     pub fn draw<S: Source>(source: &mut S) -> Self {
         let (sizes, drive) = (sizes(source), drive(source));
         let config = Config::of(elevator(source)).sizes(sizes).drive(drive);
