@@ -139,7 +139,6 @@ fn in_guest(
     let script = format!(
         "{}sed s/DEV/$dev/ $FILES/contracts.toml > /tmp/contracts.toml\n\
          weir apply /tmp/contracts.toml --journal /tmp/journal > $OUT/applied 2>&1\n\
-         // The scheduler `none` has no `nr_requests` that can be set beyond the tags.
          grep -q '\\[none\\]' $q/scheduler || echo {} > $q/nr_requests\n\
          pids=\n{jobs}wait $pids\n",
         lab.connect(scenario),

@@ -54,6 +54,8 @@ impl Account {
                 got: self.got,
             });
         }
+        // The product of 64-bit values needs 128 bits, so that long runs at high rates do not
+        // overflow.
         let whole = u128::from(rate) * u128::from(to.since(from).as_nanos());
         self.whole += whole;
         if asks {
@@ -79,6 +81,8 @@ impl Account {
         let units = |sum: u128| u64::try_from(sum / u128::from(SECOND.as_nanos()));
         Some(Stretch {
             from: begin.at,
+            // Sums that exceed 64 bits are beyond every comparison, so that saturating them loses
+            // nothing.
             owed: units(self.owed - begin.owed).unwrap_or(u64::MAX),
             whole: units(self.whole - begin.whole).unwrap_or(u64::MAX),
             got: units(self.got - begin.got).unwrap_or(u64::MAX),
@@ -102,6 +106,7 @@ mod tests {
     #[test]
     fn a_pause_takes_its_part_of_what_is_owed() {
         let mut account = Account::default();
+        // First window: 250 ms with requests, 500 ms without, and 250 ms with requests again.
         account.pass(at(0), at(250), 1_000, true);
         account.serve(200);
         assert!(account.stretch(at(250)).is_none());
@@ -125,6 +130,7 @@ mod tests {
     #[test]
     fn a_stretch_is_not_much_longer_than_a_second_where_much_happens() {
         let mut account = Account::default();
+        // Points every millisecond: a window may begin at any of them.
         for ms in 0..3_000 {
             account.pass(at(ms), at(ms + 1), 1_000, true);
             account.serve(1);

@@ -68,6 +68,7 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
             max,
             ..
         } = group.contract;
+        // Limits of zero do not exist, so a sum of zero means that the client has no max.
         let most = Sum {
             bytes: ceiling(max.bandwidth, max.read_bandwidth, max.write_bandwidth),
             iops: ceiling(max.iops, max.read_iops, max.write_iops),
@@ -76,6 +77,7 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
         if class == Class::Realtime && most == Sum::default() {
             return Some("realtime without a max");
         }
+        // The idle class is served with the time that is left, so it cannot be promised any.
         if class == Class::Idle && (min > 0 || min_iops > 0) {
             return Some("idle with a min");
         }
@@ -95,6 +97,7 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
             return Some("a min above the max");
         }
     }
+    // The root has no contract of its own, so all of its members count.
     let Some(total) = below(model, ROOT) else {
         return Some("a group promised its members more than it has");
     };
@@ -115,6 +118,8 @@ fn below(model: &Model, id: GroupId) -> Option<Sum> {
     let mut sum = Sum::default();
     for (member, group) in model.tree.iter().filter(|(_, g)| g.parent == id) {
         let (own, inner) = (own(&group.contract), below(model, member)?);
+        // The promise of a tenant includes the promises to its members. A tenant without one only
+        // adds up theirs.
         let counted = if own == Sum::default() { inner } else { own };
         if inner.bytes > counted.bytes || inner.iops > counted.iops {
             return None;
@@ -145,6 +150,7 @@ fn own(contract: &Contract) -> Sum {
 
 /// Returns the tightest limit on reads and writes together, or zero if there is none.
 fn ceiling(both: u64, read: u64, write: u64) -> u128 {
+    // A limit on one direction alone leaves the other unlimited, so that it bounds no sum.
     let apart = if read == 0 || write == 0 {
         0
     } else {
@@ -180,6 +186,7 @@ fn fits_kind(sum: Sum, capacity: Capacity, most: u64, millionths: u128) -> bool 
         0 => (0, 1),
         most => (sum.iops, u128::from(most)),
     };
+    // A drive of rate zero cannot serve any promised byte. The division below needs at least one.
     if worst == 0 && sum.bytes > 0 {
         return false;
     }

@@ -33,6 +33,7 @@ pub struct Conserve {
 impl Conserve {
     pub(crate) fn new(config: &Config) -> Self {
         let promise = match config.elevator {
+            // Only `none` has no reason to keep a request that a tag is free for.
             elevator::Config::None => Promise::Full,
             _ => Promise::Busy,
         };
@@ -65,6 +66,7 @@ impl Conserve {
         }
         match self.promise {
             Promise::Full => {
+                // A stream whose queue has no free scheduler tag cannot reach the elevator.
                 let tags = model.config.sizes.scheduler_tags;
                 let waits = |s: &Stream| {
                     let queue = model.layout.queue_of(s.id);
@@ -73,12 +75,16 @@ impl Conserve {
                 let waits = model.streams().any(waits);
                 waits.then_some("requests wait and tags are free")
             }
+            // How many pieces an elevator keeps in flight is its own decision. It must only not
+            // leave the drive empty.
             Promise::Busy if model.in_flight + model.busy > 0 => None,
             Promise::Busy => {
                 // If flushes are delayed, the elevator may idle for longer than the next flush
                 // waits. Its wake-up for the flush then hides the one for idling. If the elevator
                 // idled without a reason, the violation shows after the flush was sent.
                 let idles = wake.is_some_and(|w| match w.reason {
+                    // A retry waits for the drive and not for a stream, so that it justifies no
+                    // idling.
                     Reason::Retry => false,
                     Reason::Flush => self.holds_flushes,
                     _ => true,

@@ -48,6 +48,8 @@ impl Auditor for Durability {
                         piece.flags
                     ));
                 }
+                // A flush covers the requests of its own space and hardware queue, so that each
+                // lane is tracked alone.
                 if piece.op == Op::Flush
                     && let at = model.layout.lane(piece.space, piece.stream)
                     && let Some(lane) = self.lanes.get_mut(at)
@@ -66,6 +68,8 @@ impl Auditor for Durability {
                 if completion.outcome == Some(Outcome::Ok)
                     && let Some(lane) = self.lanes.get_mut(at)
                 {
+                    // Only requests that were submitted before the command began are covered, not
+                    // those during it.
                     lane.covered = lane.running;
                 }
             }
@@ -73,6 +77,8 @@ impl Auditor for Durability {
                 let live = model.request(slot);
                 let at = model.layout.lane(live.request.space, live.request.stream);
                 let covered = self.lanes.get(at).map_or(0, |lane| lane.covered);
+                // The sequence number orders the submission of this flush and the beginning of the
+                // command.
                 if covered < live.sequence {
                     found.add(format_args!(
                         "answered without a flush command that began after it: {live:?}"

@@ -93,6 +93,7 @@ impl Fair {
                 normal: 0,
                 waits: false,
             };
+            // The root is not in the iteration, because it has no siblings.
             let place = &mut self.entities[id.0 as usize];
             // A new weight applies to subsequent service. The counts of all groups restart, because
             // a lag across the change has no meaning.
@@ -123,6 +124,7 @@ impl Fair {
             entity.normal += i128::from((bytes << SHIFT) / entity.weight);
             let parent = entity.parent;
             self.compare(model, at, found);
+            // Groups directly below the root are the last ones that have siblings.
             if parent == ROOT {
                 return;
             }
@@ -143,6 +145,8 @@ impl Fair {
         let owed = (self.owed << SHIFT) / weights.min().unwrap_or(1);
         for (j, other) in self.entities.iter().enumerate() {
             let Some(other) = other else { continue };
+            // Indices below `groups` are groups and the others are streams, which are never
+            // compared with each other.
             let siblings =
                 j != i && other.parent == own.parent && (i < self.groups) == (j < self.groups);
             // The elevator counts reserved service against the share of an entity, and the others
@@ -155,6 +159,7 @@ impl Fair {
             let allowed: i128 =
                 ((self.lag << SHIFT) / own.weight + (self.lag << SHIFT) / other.weight + owed)
                     .into();
+            // A negative gain is a lead of the other entity, which its own comparison counts.
             self.worst = self.worst.max((gained * 1000 / allowed).max(0) as u64);
             // A min may be served with a headroom of a twelfth, and is made up for after an eighth
             // of a second behind.
@@ -188,6 +193,7 @@ impl Fair {
         };
         let ahead = a.normal - b.normal;
         let low = &mut self.lows[i * self.entities.len() + j];
+        // The window with the lowest lead at its beginning shows the largest gain at its end.
         if ahead < low.ahead {
             *low = Low {
                 ahead,
@@ -217,6 +223,8 @@ impl Fair {
         let waiting = self.waiting(model);
         for (entity, waits) in self.entities.iter_mut().zip(waiting) {
             if let Some(entity) = entity {
+                // Waiting must be uninterrupted, so a pause can end a window here but not begin
+                // one.
                 entity.waits &= waits;
             }
         }
@@ -234,6 +242,7 @@ impl Fair {
             let began = waits && !entity.waits;
             entity.waits = waits;
             let normal = entity.normal;
+            // Service before the wait does not count: the entity itself had nothing to send then.
             if began {
                 for i in 0..count {
                     if let Some(other) = &self.entities[i] {
@@ -267,6 +276,7 @@ impl Auditor for Fair {
                 self.served(model, piece.stream, bytes, found);
             }
             Fact::Event(Event::Selected { .. }) => self.skip = self.skip.saturating_sub(1),
+            // The first turns of an elevator may be larger than its configuration permits.
             Fact::Polled(..) if self.skip == 0 => self.polled(model),
             _ => {}
         }

@@ -58,6 +58,7 @@ impl Flow {
     }
 
     fn told(&mut self, id: StreamId) -> &mut Told {
+        // A forged id may name a slot beyond the table, which the auditor must survive.
         let slot = (id.slot() as usize).min(self.told.len() - 1);
         &mut self.told[slot]
     }
@@ -71,6 +72,7 @@ impl Flow {
             found.add(format_args!("{id:?} is told to pause twice"));
         }
         told.paused = pause;
+        // A resume tells the stream that there is space again.
         told.starved &= pause;
         told.overfull = false;
         if pause {

@@ -47,6 +47,8 @@ impl Found {
     /// Records a violation that the current auditor found.
     #[cold]
     pub fn add(&mut self, what: fmt::Arguments<'_>) {
+        // Violations beyond `KEPT` are counted only, because a broken rule can be reported at every
+        // call.
         self.total += 1;
         if self.kept.len() < KEPT {
             self.kept.push(Violation {

@@ -43,6 +43,7 @@ impl Idle {
     pub fn new(model: &Model) -> Self {
         let timeout = match model.config.elevator {
             elevator::Config::Contract(config) => config.idle_class_timeout,
+            // Other elevators have no timeout for an idle class.
             _ => Span::ZERO,
         };
         let mut idle = Self {

@@ -68,6 +68,7 @@ impl Auditor for Once {
 #[inline]
 fn fault_of_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'static str> {
     let request = &live.request;
+    // Only the leader of a command has pieces.
     if live.leader != NIL {
         return Some("a piece of a request that is part of another's command");
     }
@@ -83,6 +84,7 @@ fn fault_of_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'stat
         return Some("a piece of a request that was given up");
     }
     if request.op == Op::Flush {
+        // A flush covers its whole space, so that a range would be meaningless.
         let plain = piece.offset == 0 && piece.length == 0 && piece.within == 0;
         return (!plain).then_some("a flush with a range");
     }
@@ -108,7 +110,7 @@ fn fault_of_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'stat
 /// Returns the rule that merging `live` into `command` breaks, if there is one.
 fn wrong_merge(model: &Model, live: &Live, command: &Live) -> Option<&'static str> {
     let (a, b) = (&live.request, &command.request);
-    // Requests may differ in `SYNC`, because it changes nothing in the drive.
+    // The flag `SYNC` affects scheduling only, so that requests may differ in it.
     let plain = |flags: Flags| flags.with(Flags::SYNC);
     let end = |l: &Live| l.offset + u64::from(l.length);
     let moves = matches!(a.op, Op::Read | Op::Write | Op::Discard);
@@ -166,6 +168,7 @@ fn fault_of_answer(live: &Live, done: &Done) -> Option<&'static str> {
 #[inline]
 fn fault_of_waits(live: &Live, done: &Done) -> Option<&'static str> {
     let waits = done.waits;
+    // The three waits divide the time of a request without gap or overlap.
     if live.submitted + (waits.limit + waits.elevator + waits.drive) != live.ended {
         return Some("the waits do not add up to the whole time");
     }
@@ -183,6 +186,8 @@ fn fault_of_waits(live: &Live, done: &Done) -> Option<&'static str> {
         live.released_at
     };
     if live.released
+        // The end of the wait for limits is not visible if the request returned to a controller, or
+        // if its stream was on hold.
         && !live.was_held
         && !live.was_parted
         && !live.in_stalled_space

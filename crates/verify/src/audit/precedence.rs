@@ -61,6 +61,8 @@ impl Precedence {
             else {
                 continue;
             };
+            // An account continues only if the rate is the same, because owed amounts cannot be
+            // converted.
             let known = before.iter().position(|p| p.group == id && p.rate == rate);
             self.promised.push(match known {
                 Some(at) => before.swap_remove(at),
@@ -79,6 +81,8 @@ impl Precedence {
         mark(model, &mut self.sendable, |s| s.sendable > 0);
         let crowded = crowded(model);
         for promised in &mut self.promised {
+            // A gap in the wait ends the second, since the rule applies only to clients that wait
+            // throughout.
             if crowded || !self.sendable[promised.group.0 as usize] {
                 promised.account.restart();
             } else if model.now > self.last {
@@ -92,6 +96,7 @@ impl Precedence {
     fn dispatched(&mut self, model: &Model, piece: &Dispatch, slot: u32, found: &mut Found) {
         let live = model.request(slot);
         let path = || model.tree.path(live.group);
+        // A group is excused if it or a group above it has a promise, or is of another class.
         let excused = path().any(|id| {
             model.tree.get(id).is_some_and(|g| {
                 g.contract.class != Class::BestEffort || rate(&g.contract).is_some()

@@ -38,6 +38,7 @@ pub struct Priorities {
 impl Priorities {
     pub(crate) fn new(config: &Config) -> Self {
         let sizes = &config.sizes;
+        // Merged requests would have the age of their oldest member.
         let sees_all = !config.merge.is_on() && !config.merge.ahead;
         let age = match config.elevator {
             elevator::Config::MqDeadline(tunables) if sees_all => {
@@ -47,6 +48,8 @@ impl Priorities {
                     0 => (u64::from(tags) * 3 / 4) as u32,
                     stated => stated.min(tags),
                 };
+                // With as many tags as requests, no request ever waits for a tag unseen by the
+                // elevator.
                 (for_writes >= sizes.requests).then_some(tunables.prio_aging_expire)
             }
             _ => None,
@@ -91,6 +94,7 @@ impl Priorities {
         streams.any(|s| s.sendable > 0 && self.of(s.id).priority < priority)
             || tags.any(|flight| {
                 let piece = &flight.dispatch;
+                // Flushes have no priority, and a stalled piece occupies no place in the drive.
                 let counts = piece.op != Op::Flush && !flight.stalled;
                 counts && self.of(piece.stream).priority < priority
             })

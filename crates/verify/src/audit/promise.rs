@@ -80,6 +80,7 @@ impl Promise {
             last: model.now,
             from,
             least,
+            // No second was judged yet.
             worst: u64::MAX,
         };
         promise.set(model);
@@ -119,6 +120,8 @@ impl Promise {
             };
             let mut counts = false;
             if self.asking[i] {
+                // The elevator has forgotten the group, so that the drive may be full of pieces of
+                // others.
                 if self.last.since(promised.asked) > self.forget {
                     promised.before = others_out(model, GroupId(i as u32));
                 }
@@ -141,6 +144,8 @@ impl Promise {
         if stretch.owed == 0 || stretch.from < self.from {
             return;
         }
+        // The longest piece may be in flight at the end, and a hundredth of the whole min may be
+        // missing.
         let got = stretch.got + promised.longest + stretch.whole / LACKING;
         let kept = u128::from(got) * 1_000 / u128::from(stretch.owed);
         let kept = u64::try_from(kept).unwrap_or(u64::MAX);
@@ -215,6 +220,7 @@ impl Auditor for Promise {
             }
             Fact::Cancelled(Some(slot), true) => {
                 let live = model.request(slot);
+                // The client gave these bytes up, so that the promise no longer owes them.
                 let left = live.request.length - live.issued;
                 let left = live.request.op.charge(left.into());
                 self.serve(model, live.group, Units::Bytes, left, 0);

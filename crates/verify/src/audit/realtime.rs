@@ -131,11 +131,14 @@ impl Realtime {
                 let (amount, allowed) = match rate(contract) {
                     Some(rate) => {
                         let amount = counts(rate.units, piece, live);
+                        // A promise may also use the time for which it may catch up.
                         let span = (time + config.catch_up).as_nanos();
                         (amount, owed(rate, span) + amount)
                     }
                     None if contract.class == Class::Idle => {
                         let timeout = config.idle_class_timeout.as_nanos();
+                        // A client of the idle class is served once per timeout, and possibly at
+                        // once. A timeout of zero serves it never.
                         (1, time.as_nanos().checked_div(timeout).map_or(0, |n| n + 1))
                     }
                     None => return false,

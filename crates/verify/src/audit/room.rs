@@ -70,11 +70,13 @@ fn refusal(model: &Model, request: &Request, counted: u32) -> Option<Reject> {
     if u128::from(request.offset) + u128::from(request.length) > u128::from(size) {
         return Some(Reject::OutOfRange);
     }
+    // The checks below are in the order in which the layer refuses.
     let live = stream.live - counted;
     if live >= sizes.per_stream {
         return Some(Reject::StreamFull);
     }
     let shared = model.shared - u32::from(counted > 0 && stream.live > sizes.reserved);
+    // A stream can always use its reservation. Beyond that, it shares the rest with all others.
     let full = live >= sizes.reserved && shared >= sizes.requests - sizes.streams * sizes.reserved;
     full.then_some(Reject::Full)
 }

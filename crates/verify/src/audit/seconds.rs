@@ -144,6 +144,7 @@ impl Seconds {
             }
         }
         self.drive = Window::default();
+        // Several seconds may have passed without a call.
         self.ends = (now / SECOND_NS + 1) * SECOND_NS;
     }
 
@@ -201,6 +202,7 @@ impl Seconds {
             self.streams[slot] = stream;
             return;
         }
+        // The slots between were never opened, and their entries match no id.
         while self.streams.len() < slot {
             self.streams.push(Stream {
                 id: StreamId::from_bits(u64::MAX),
@@ -311,6 +313,7 @@ impl Group {
         let mut end = ends;
         while end <= now {
             self.promise.pass(end, drive, limited);
+            // The second that just ended got the bytes, and those after it were empty.
             drive = Window::default();
             slow.end_second(end);
             let sums = self.promise.seconds();

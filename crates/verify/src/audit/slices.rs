@@ -53,6 +53,7 @@ impl Bucket {
     fn charge(&mut self, clock: Clock, now: Instant, amount: u64, allowed: Span) -> u128 {
         self.leak(now);
         self.largest = self.largest.max(amount);
+        // Linux counts a second as a whole number of ticks, which `unit` stands for.
         self.level += u128::from(amount) * clock.unit;
         let saved = u128::from(self.largest) * clock.unit;
         let slices = u128::from(self.rate) * u128::from(allowed.as_nanos());
@@ -83,6 +84,7 @@ impl Clock {
         };
         Self {
             tick: config.tick,
+            // Timers of Linux run in ticks, so that a slice is rounded up to them.
             slice: Span::from_nanos(slice.next_multiple_of(tick)),
             unit: u128::from(SECOND / tick * tick),
             max_transfer: drive.max_transfer,
@@ -102,6 +104,7 @@ pub(crate) fn commands(request: &Request, max_transfer: u32) -> u64 {
         // Commands without data are cut at 64 MiB.
         _ => 64 << 20,
     };
+    // A request without data is still one command.
     let rest = request.length.saturating_sub(longest);
     1 + u64::from(rest.div_ceil(longest))
 }
@@ -143,6 +146,7 @@ fn waits(live: &Live) -> bool {
 impl Slices {
     pub(crate) fn new(config: &Config) -> Self {
         let slices = config.controllers.slices.as_ref();
+        // The limits are in slices only if the controller of limits is on.
         let slices = slices.filter(|_| config.controllers.max);
         Self {
             clock: slices.map(|config_of| Clock::new(config_of, &config.drive)),
@@ -180,6 +184,7 @@ impl Slices {
     }
 
     fn released(&mut self, clock: Clock, model: &Model, live: &Live, found: &mut Found) {
+        // The request may have been checked against the limits before the change.
         if live.submitted <= self.changed {
             return;
         }
@@ -190,6 +195,7 @@ impl Slices {
         for i in 0..self.nodes[own as usize].path.len() {
             let group = self.nodes[own as usize].path[i];
             let has_members = model.tree.iter().any(|(_, g)| g.parent.0 == group);
+            // Without limited groups above and below, the strict rule applies.
             let is_alone = !has_members && self.nodes[own as usize].path.len() == 1;
             let node = &mut self.nodes[group as usize];
             node.waited = node.waited.max(waited);

@@ -211,6 +211,7 @@ impl Audit {
 
     fn drain(&mut self, layer: &mut Layer) {
         let lost = layer.drain(self.listener, self);
+        // Lost events would make every auditor report false violations.
         if lost > 0 {
             self.found.auditor = DRIVER;
             self.found.add(format_args!(
@@ -267,12 +268,16 @@ impl Audit {
                         .get(completion.tag.0 as usize)
                         .copied()
                         .flatten();
+                    // A busy piece was already returned, so that another completion of its tag is
+                    // stray.
                     let flight = flight.filter(|f| !f.busy);
                     self.tell(&Fact::Returned(completion, flight.as_ref()));
                     self.model.returned(completion);
                 }
             }
             Call::Change { edits, result } => {
+                // The model knows which edits are impossible, and the auditor of admission reports
+                // them.
                 if result.is_ok() && !self.model.changed(edits) {
                     self.found.auditor = Admission::NAME;
                     self.found
@@ -284,6 +289,7 @@ impl Audit {
     }
 
     fn submitted(&mut self, batch: &[Request], result: Result<(), Rejected>) {
+        // A refusal states how many requests before it were accepted.
         let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
         for request in &batch[..accepted.min(batch.len())] {
             if let Some(slot) = self.model.accepted(request) {

@@ -95,6 +95,7 @@ impl Auditor for Tally {
             Fact::Refused(_, Reject::StreamFull) => self.stream_full[0] += 1,
             Fact::Refused(..) => self.refused[0] += 1,
             Fact::Released(Some(slot), _) => {
+                // A request that passes at the time of its submission was not throttled.
                 self.limited[0] += u64::from(model.request(slot).submitted < model.now);
             }
             Fact::Cancelled(Some(slot), true) => {

@@ -77,8 +77,11 @@ impl Auditor for Wakes {
             Fact::Begin(call) => {
                 (self.answered, self.sent) = (false, false);
                 if matches!(call, Call::Poll { .. }) {
+                    // An early poll repeats the last one, so that its outputs must be the same:
+                    // none.
                     self.early = matches!(self.said, Said::Until(at) if model.now < at);
                 } else {
+                    // Every other call may make something due at once.
                     self.said = Said::Anything;
                 }
             }

@@ -166,9 +166,9 @@ mod tests {
         let with = |min: u64, hundredths| {
             let case = reader("duration = \"3s\"", &format!("min = \"{min}B/s\""));
             judged_by(&case, hundredths)
+        };
         // A second may lack 1 % of the min, so the limit is at the rate divided by 0.99. With
         // `SPARE`, the promise counts as 4 % more.
-        };
         for (min, hundredths, kept) in [
             (RATE * 100 / 99, 100, true),
             (RATE * 102 / 99, 100, false),

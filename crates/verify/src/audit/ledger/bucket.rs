@@ -38,6 +38,7 @@ impl Bucket {
     pub(super) fn set(&mut self, now: Instant, rate: u64, burst: u64) {
         self.leak(now);
         if self.rate == 0 || rate == 0 {
+            // Without a limit nothing was charged, so that there is no history to keep.
             (self.level, self.slack) = (0, 0);
         }
         (self.rate, self.burst) = (rate, burst);
@@ -58,6 +59,7 @@ impl Bucket {
         self.slack = self
             .slack
             .max(u128::from(self.rate) * u128::from(late + TICK));
+        // The check precedes the charge: a request may exceed the limit by its own length.
         let above = self.level.saturating_sub(self.full() + self.slack);
         self.level += u128::from(amount) * UNIT;
         above
@@ -72,7 +74,9 @@ impl Bucket {
         let now = now.as_nanos();
         let leaked = u128::from(self.rate) * u128::from(now.saturating_sub(self.at));
         self.level = self.level.saturating_sub(leaked);
+        // The time of a call may be earlier than that of a previous one, which must not leak twice.
         self.at = self.at.max(now);
+        // An empty bucket begins a new window, to which earlier lateness does not apply.
         if self.level == 0 {
             self.slack = 0;
         }

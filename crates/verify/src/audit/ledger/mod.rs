@@ -101,6 +101,8 @@ impl Ledger {
                 bucket.set(model.now, rate, burst);
             }
         }
+        // The paths are computed after all limits are known, because they contain only limited
+        // groups.
         for i in 0..self.nodes.len() {
             let path = model.tree.path(GroupId(i as u32)).map(|g| g.0);
             let limited: Vec<u32> = path.filter(|&g| self.nodes[g as usize].limited).collect();
@@ -116,6 +118,7 @@ impl Ledger {
         let side = &mut node.waiting[usize::from(!live.request.op.is_read())];
         if more {
             *side += 1;
+            // The list of queues contains a group while it has throttled requests.
             if before == 0 {
                 self.queues.push(live.group.0);
             }
@@ -142,6 +145,7 @@ impl Ledger {
             let group = self.nodes[live.group.0 as usize].path[i];
             let node = &mut self.nodes[group as usize];
             let mut above = 0;
+            // A request is charged to the limit of its direction and to the common one.
             for side in [direction, COMMON] {
                 let late = self.late;
                 if node.bytes[side].is_limited() {
@@ -171,6 +175,7 @@ impl Ledger {
     fn polled(&mut self, model: &Model, wake: Option<Wake>, found: &mut Found) {
         self.wake = wake.map(|w| w.at);
         self.unpolled = None;
+        // The last nanosecond at which the layer is not yet awake.
         let before = self
             .wake
             .unwrap_or(Instant::MAX)
@@ -207,6 +212,8 @@ impl Ledger {
     }
 
     fn begin(&mut self, model: &Model, call: &Call<'_>) {
+        // The layer is late from its wake-up on, or from the first call after which it was not
+        // polled.
         let due = [self.wake, self.unpolled].into_iter().flatten().min();
         self.late = due.map_or(0, |due| model.now.since(due).as_nanos().min(LATENESS_MAX));
         if !matches!(call, Call::Poll { .. }) {

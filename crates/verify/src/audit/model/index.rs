@@ -16,6 +16,7 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn new(capacity: u32) -> Self {
+        // A power of two lets a mask replace the division.
         let size = (capacity as usize * 2).next_power_of_two();
         Self {
             places: vec![((0, 0), NIL); size],
@@ -71,6 +72,8 @@ impl Index {
 
 #[inline]
 fn hash((stream, cookie): Name) -> usize {
+    // Odd constants of xxHash and the golden ratio spread consecutive cookies. The upper bits are
+    // the well mixed ones.
     let mixed = (stream ^ cookie.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ cookie.wrapping_mul(0xC2B2_AE3D_27D4_EB4F)) as usize >> 20
 }
@@ -87,6 +90,7 @@ mod tests {
         let mut map = HashMap::new();
         let mut random = Rng::new(9);
         for step in 0..50_000u32 {
+            // Twelve by twelve names with at most 64 entries make collisions and removals frequent.
             let mut name = || (random.range(0, 11), random.range(0, 11));
             let (name, other) = (name(), name());
             if map.remove(&name).is_some() {

@@ -43,6 +43,8 @@ impl Lanes {
         let (queues, spaces) = (u32::from(config.drive.queues), config.sizes.spaces);
         Self {
             queues,
+            // Each space has at least one lane, so the total may exceed the maximum with very many
+            // spaces.
             each: queues.min((LANES_MAX / spaces.max(1)).max(1)),
             spaces,
         }

@@ -290,6 +290,7 @@ impl Model {
         let Some(&stream) = self.stream(id) else {
             return;
         };
+        // The list is walked by hand, because giving up a request may remove it.
         let mut next = stream.first;
         self.set_state(id, State::Closing);
         while next != NIL {
@@ -313,6 +314,7 @@ impl Model {
     pub(crate) fn accepted(&mut self, request: &Request) -> Option<u32> {
         let name = (request.stream.to_bits(), request.cookie);
         let &stream = self.stream(request.stream)?;
+        // The driver is at fault here, and `Audit` reports it under its name.
         if self.index.get(name) != NIL || self.live as usize >= self.config.sizes.requests as usize
         {
             return None;
@@ -368,6 +370,7 @@ impl Model {
             };
             stream.last = slot;
             stream.live += 1;
+            // Requests up to the stream's reservation do not count as shared.
             self.shared += u32::from(stream.live > reserved);
         }
         self.live += 1;
@@ -481,12 +484,14 @@ impl Model {
     /// Gives a request up, as [`weir_core::Layer::cancel`] does.
     pub(crate) fn give_up(&mut self, slot: u32) {
         let live = self.request(slot);
+        // Pieces in the drive complete in any case, so that such a request keeps its outcome.
         if self.is_wholly_sent(slot) || live.over || live.given_up {
             return;
         }
         let now = self.now;
         self.update(slot, |live| {
             live.given_up = true;
+            // The first failure decides: an error before the cancellation stays the outcome.
             live.failure.get_or_insert(Outcome::Cancelled);
             live.over = live.pieces == 0;
             live.ended = now;
@@ -507,6 +512,7 @@ impl Model {
             busy: false,
             stalled: before.is_some_and(|f| f.stalled),
         });
+        // A busy piece kept its place in the counters, so only a fresh tag increases them.
         let (fresh, again) = (before.is_none(), before.is_some_and(|f| f.busy));
         if let Some(queue) = self.queues.get_mut(usize::from(dispatch.queue.0)) {
             queue.in_flight += u32::from(fresh);
@@ -550,6 +556,7 @@ impl Model {
         if flight.busy {
             return;
         }
+        // A forged queue index is counted in a queue that nobody reads.
         let mut nowhere = Queue::default();
         let queue = self.queues.get_mut(usize::from(flight.dispatch.queue.0));
         let queue = queue.unwrap_or(&mut nowhere);
@@ -559,6 +566,7 @@ impl Model {
             queue.busy += 1;
             return;
         };
+        // A stalled piece left the counters of its queue when its space stalled.
         let counts = u32::from(!flight.stalled);
         queue.in_flight = queue.in_flight.saturating_sub(counts);
         let flight = *flight;
@@ -733,6 +741,8 @@ impl Model {
             && !live.given_up
             && !live.over
             && live.leader == NIL
+            // Flushes of a stalled space may still be sent. Other requests are probes, which are
+            // counted elsewhere.
             && (live.request.op == Op::Flush || !live.in_stalled_space)
             && state == State::Open
     }
@@ -773,6 +783,8 @@ impl Model {
             return;
         };
         lane.flushing = true;
+        // All waiting flushes ride on this command. Those that arrive later must wait for the next
+        // one.
         std::mem::swap(&mut lane.flushes, &mut lane.riders);
         lane.flushes.clear();
         for &slot in &lane.riders {
@@ -820,8 +832,10 @@ impl Model {
             if outcome != Outcome::Ok {
                 live.failure.get_or_insert(outcome);
             }
+            // A request ends with its last piece: all bytes are sent, or it was given up.
             live.over = live.pieces == 0 && (live.given_up || live.issued == live.length);
         });
+        // The members have no pieces of their own and share the fate of the command.
         if self.request(slot).over && self.request(slot).members > 1 {
             self.end_members(slot);
         }

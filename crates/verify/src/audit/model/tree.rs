@@ -21,6 +21,7 @@ pub struct Tree {
 impl Tree {
     pub(super) fn new(capacity: u32) -> Self {
         let root = Group {
+            // The root is its own parent, which ends every path.
             parent: ROOT,
             contract: Contract::DEFAULT,
         };

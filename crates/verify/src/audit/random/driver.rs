@@ -35,6 +35,7 @@ impl<'a, S: Source> Driver<'a, S> {
             now: Instant::ZERO,
             wake: None,
             streams: Vec::new(),
+            // An id that the layer has never given out.
             stale: StreamId::from_bits(3),
             flying: Vec::new(),
             cookie: 0,
@@ -213,6 +214,7 @@ impl<'a, S: Source> Driver<'a, S> {
             stream = self.any_stream();
         }
         let space = SpaceId(self.source.below(u64::from(self.plan.config.sizes.spaces)) as u32);
+        // Reads and writes are three times as frequent as each of the others.
         let op = if self.source.once_in(self.plan.flush_in) {
             Op::Flush
         } else {
@@ -249,12 +251,14 @@ impl<'a, S: Source> Driver<'a, S> {
             stream,
             space,
             op,
+            // All combinations of flags, including those that clients do not use.
             flags: Flags::from_bits(self.source.below(32) as u8),
             offset: offset & !511,
             length: length as u32,
             cookie: self.cookie,
             within: self.within(op, offset),
         };
+        // Random offsets would hardly ever be adjacent, so that most requests are made neighbours.
         if self.plan.config.merge.is_on() && !self.source.once_in(3) {
             if !self.source.once_in(4) {
                 request.flags = Flags::from_bits(request.flags.bits() & !Flags::FUA.bits());
@@ -422,6 +426,7 @@ impl<'a, S: Source> Driver<'a, S> {
         let (stream, _) = self.streams[at];
         let model = self.layer.observer().audit.model();
         let live = model.stream(stream).map_or(0, |s| s.live);
+        // The index after the last request stands for a cookie that does not exist.
         let which = self.source.below(u64::from(live) + 1) as usize;
         let request = model
             .stream(stream)
@@ -454,6 +459,7 @@ impl<'a, S: Source> Driver<'a, S> {
     /// Completes tags that are not in flight, and completes one in flight twice.
     fn stray(&mut self) {
         let tags = self.layer.observer().audit.model().tags.len() as u64;
+        // Two tags beyond the drive's are included.
         let tag = Tag(self.source.below(tags + 2) as u32);
         self.completions.clear();
         if let Some(at) = self.flying.iter().position(|&t| t == tag) {

@@ -133,6 +133,7 @@ fn draw_cost(source: &mut impl Source) -> Option<control::cost::Config> {
     let mut config = control::cost::Config::default();
     tunables(source, &mut config);
     for bps in [&mut config.rbps, &mut config.wbps] {
+        // A slow model would make requests wait for days of virtual time.
         *bps = (*bps).max(10_000_000_000);
     }
     for iops in [
@@ -172,6 +173,7 @@ fn draw_merge(source: &mut impl Source, elevator: &elevator::Config) -> merge::C
 }
 
 fn sizes(source: &mut impl Source) -> Sizes {
+    // The requests must cover the reservations of all streams.
     let streams = source.magnitude(24) as u32;
     let reserved = source.below(4) as u32;
     Sizes {
@@ -182,6 +184,7 @@ fn sizes(source: &mut impl Source) -> Sizes {
         per_stream: source.magnitude(64) as u32,
         reserved,
         scheduler_tags: source.magnitude(128) as u32,
+        // More than the calls of a run publish, so that no event is lost.
         events: 4096,
         stalled: 0,
     }
@@ -228,6 +231,7 @@ fn tunables(source: &mut impl Source, tuned: &mut dyn Tuned) {
 }
 
 pub(super) fn set_space(source: &mut impl Source, id: u32) -> Edit {
+    // One space in 16 does not exist at first.
     let size = (!source.once_in(16)).then(|| source.magnitude(1 << 40).max(1 << 24));
     Edit::SetSpace {
         id: SpaceId(id),

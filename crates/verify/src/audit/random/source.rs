@@ -38,6 +38,7 @@ pub trait Source {
     fn magnitude(&mut self, most: u64) -> u64 {
         let bits = u64::from(64 - most.leading_zeros());
         let top = 1u64 << self.below(bits);
+        // A power of two and a number below it: each octave has the same probability.
         (top + self.below(top)).min(most)
     }
 
@@ -67,6 +68,8 @@ impl Random {
 impl Source for Random {
     #[inline]
     fn below(&mut self, n: u64) -> u64 {
+        // Multiplication instead of a remainder, which is faster and nearly unbiased (Lemire,
+        // 2019).
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
@@ -91,6 +94,7 @@ impl<'a> Bytes<'a> {
 
 impl Source for Bytes<'_> {
     fn below(&mut self, n: u64) -> u64 {
+        // As many bytes are taken as the bound needs.
         let (mut value, mut most) = (0u64, n - 1);
         while most > 0 {
             let Some((&first, rest)) = self.left.split_first() else {
@@ -100,6 +104,7 @@ impl Source for Bytes<'_> {
             value = value << 8 | u64::from(first);
             most >>= 8;
         }
+        // Used-up bytes leave the value at zero, so that the run ends with the first choices.
         value % n
     }
 

@@ -98,7 +98,7 @@ fn among_others(random: &mut Random, watch: Vec<Watch>, bursts: &[u64], sizes: &
     }
     if bursts == [0] {
         // A realtime client that sends no faster than its limit waits for no other promise, so that
-        // its wait is bounded. A burst would have to wait for itself.
+        // its wait is bounded.
         draft.watch_realtime();
     }
     draft.scene

@@ -99,6 +99,7 @@ impl<'a> Host<'a> {
                 .into_iter()
                 .flatten()
                 .min()
+                // Events after the end of the scene do not happen.
                 .filter(|&n| n < end)
             else {
                 return;
@@ -182,6 +183,7 @@ impl<'a> Host<'a> {
             Step::Cancel(client) => {
                 let model = self.layer.observer().audit.model();
                 let stream = self.streams[client as usize].and_then(|s| model.stream(s));
+                // The newest request is least likely to be in the drive already.
                 let newest = stream.and_then(|s| model.requests_of(s).last());
                 if let Some(request) = newest.map(|slot| model.request(slot).request) {
                     self.layer.cancel(now, request.stream, request.cookie);
@@ -214,6 +216,7 @@ impl<'a> Host<'a> {
         let position = &mut self.positions[client as usize];
         if random {
             *position = self.random.below((REGION - u64::from(size)) >> 12) << 12;
+        // A sequential client starts again at the beginning of its region.
         } else if *position + 2 * u64::from(size) > REGION {
             *position = 0;
         } else {
@@ -253,6 +256,7 @@ impl<'a> Host<'a> {
                     self.outcome.done += 1;
                     let client = (done.cookie & 0xFFFF) as u32;
                     self.outcome.bytes[client as usize] += u64::from(done.length);
+                    // A completion of an earlier life of the client starts no new request.
                     if self.streams[client as usize] == Some(done.stream) {
                         let at = self.scene.clients[client as usize].next(self.now);
                         let life = self.lives[client as usize];
@@ -271,6 +275,7 @@ impl<'a> Host<'a> {
         let drive = &self.scene.drive;
         let arrives = self.now + drive.service.as_nanos();
         if drive.busy_in > 0 && self.random.once_in(drive.busy_in) {
+            // A refusal takes a microsecond.
             return (self.now + 1_000, Answer::Busy);
         }
         let a_kib = if op == Op::Write {
@@ -279,6 +284,7 @@ impl<'a> Host<'a> {
             drive.read_ns_per_kib
         };
         let crossing = (u64::from(length) * a_kib / 1024).max(drive.request_ns);
+        // The link moves one request at a time, in the order of submission.
         self.link_free = self.link_free.max(arrives) + crossing;
         let fails = drive.error_in > 0 && self.random.once_in(drive.error_in);
         let answer = if fails { Answer::Error } else { Answer::Ok };
@@ -323,6 +329,7 @@ impl Client {
     /// in nanoseconds.
     fn next(&self, now: u64) -> u64 {
         let then = now + self.think;
+        // The position within the period of activity and pause.
         let into = then % (self.on + self.off).max(1);
         if self.off == 0 || into < self.on {
             then

@@ -51,6 +51,8 @@ pub(super) fn greedy(random: &mut Random, group: u32, tags: u16) -> Client {
     Client {
         group,
         size: random.pick(&SIZES),
+        // At least two requests more than the drive has tags, so that some always wait in the
+        // elevator.
         depth: u32::from(tags) + 2 + random.below(6) as u32,
         random: random.once_in(2),
         ..Client::default()
@@ -70,6 +72,7 @@ fn add_both(random: &mut Random, scene: &mut Scene) {
     for client in 0..4 + random.below(3) {
         let size = random.pick(&[4096, 16 << 10]);
         let added = add(random, scene, share(100));
+        // `write_in` of 1 writes always, and 0 never.
         (added.size, added.write_in) = (size, client % 2);
     }
 }
@@ -257,6 +260,7 @@ pub(super) fn cfq_shares(random: &mut Random) -> Scene {
         .slice_sync(slice)
         .target_latency(slice)
         .group_idle(random.pick(&[Span::ZERO, Span::from_millis(8)]));
+    // Over the two seconds of a scene, the rounded parts add up to this many bytes.
     let rounding = LINK * 2 / CFQ_ROUNDED;
     let turn = LINK / 1_000 * CFQ_TURN_MS + 8 * (64 << 10);
     let watch = Watch::Shares {
@@ -291,7 +295,6 @@ pub(super) fn cfq_waits(random: &mut Random) -> Scene {
         .low_latency(random.once_in(2));
     let turn = config.slice_sync + config.slice_idle + Span::from_millis(20);
     let others = 1 + random.below(4);
-    // The factor of two covers a turn in progress and one of another kind of queues for each group.
     let bound = turn.saturating_mul(2 * (others + 1));
     let mut scene = base(random, config, Watch::Waits { bound });
     for _ in 0..=others {
@@ -368,6 +371,7 @@ pub(super) fn promises(random: &mut Random) -> Scene {
     scene.config.drive.capacity = CAPACITY;
     scene.drive.service = Span::from_micros(30);
     scene.duration = Span::from_millis(2_500);
+    // The part of the link that can be promised is 90 %.
     let mut left = LINK / 10 * 9;
     let clients = 4 + random.below(12);
     // In half of the scenes, everything that may be promised is promised.
@@ -384,6 +388,7 @@ pub(super) fn promises(random: &mut Random) -> Scene {
         let min = if target {
             6_000_000 + random.below(14_000_001)
         } else if everything {
+            // The rest is divided evenly among the remaining clients.
             left / (clients - i)
         } else {
             random.below(12_000_001)

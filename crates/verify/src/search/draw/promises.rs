@@ -104,7 +104,6 @@ fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, reque
         return;
     }
     let mut min = (bytes * part / 1000).max(below);
-    // A min above 90 % of the max would leave no room for the burst and the rounding of the limit.
     if contract.max.bandwidth > 0 {
         min = min.min(contract.max.bandwidth / 10 * 9);
     }
