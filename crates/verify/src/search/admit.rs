@@ -25,6 +25,7 @@ impl Case {
         };
         self.scenario.capacity = Some(worst);
         let time = self.time_of(worst);
+        // A case that fits is left as it was drawn.
         if time > PROMISABLE {
             self.scale(time);
         }
@@ -56,6 +57,7 @@ impl Case {
                 if let Arrival::Even { interval } | Arrival::Poisson { interval } =
                     &mut program.arrival
                 {
+                    // A longer interval is a lower rate, so the factor is inverted here.
                     *interval = Span::from_nanos(part(interval.as_nanos(), time, SCALED));
                 }
                 settle(program);
@@ -92,6 +94,7 @@ fn promise(contract: &mut Contract, less: impl Fn(u64) -> u64) {
     ];
     if contract.class == Class::Realtime {
         for limit in limits.into_iter().filter(|limit| **limit > 0) {
+            // A limit of zero would mean that there is none.
             *limit = less(*limit).max(1);
         }
     }
@@ -128,6 +131,7 @@ mod tests {
     #[test]
     fn admission_accepts_what_was_drawn_and_scaled_and_nothing_grows() {
         let (mut scaled, mut same) = (0, 0);
+        // Eight cases of each kind of drive.
         for seed in 500..524 {
             let drawn = draw(seed, Some(seed as usize % 3)).expect("a case");
             let case = drawn.clone().admitted();
@@ -147,6 +151,7 @@ mod tests {
             }
             let text = case.to_string();
             assert_eq!(Case::read(&text, "x.toml").as_ref(), Ok(&case), "{text}");
+            // Scaling an admitted case changes nothing.
             assert_eq!(case.clone().admitted(), case);
         }
         assert!(scaled > 3 && same > 3, "{scaled} {same}");

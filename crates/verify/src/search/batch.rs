@@ -90,6 +90,7 @@ fn in_parallel<T: Send, U: Send>(
     let done = AtomicU64::new(0);
     let run = |work| {
         let came = one(work);
+        // The counter orders nothing else, so that relaxed ordering suffices.
         progress(done.fetch_add(1, Ordering::Relaxed) + 1);
         came
     };
@@ -105,6 +106,7 @@ fn one(seed: u64, draw: Draw) -> (Outcome, Option<KeptCase>) {
         Ok(case) => case,
         Err(why) => return (undrawn(seed, why), None),
     };
+    // A panic in a reference run must not end the whole search.
     let reference = caught(|| trial::reference(&case));
     let kept = reference.clone().ok().map(|reference| KeptCase {
         seed,

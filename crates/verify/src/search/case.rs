@@ -45,6 +45,7 @@ impl Case {
             lines.join("\n")
         };
         let script = parse(text, file).map_err(said)?;
+        // A scenario without a drive runs on the demo's.
         let word = script.drives().first().map_or("demo", String::as_str);
         let drive = if word.starts_with('{') {
             profile::read_inline(word).map_err(said)?.drive
@@ -59,12 +60,15 @@ impl Case {
         let scenario = script.scenario(&choice).map_err(said)?;
         let whole = Span::from_secs(scenario.duration.as_nanos() / 1_000_000_000);
         let before = scenario.run_in + scenario.warm_up;
+        // Promises are judged by whole seconds from the beginning on.
         if (before, scenario.duration) != (Span::ZERO, whole) || whole == Span::ZERO {
             return Err(format!(
                 "{file}: a case must last for whole seconds, without a run-in or a warm-up; set for example duration = \"5s\", run_in = \"0s\" and warm_up = \"0s\""
             ));
         }
         let mut clients = (0..).map(SpaceId).zip(&scenario.clients);
+        // The search removes clients one by one, which would change the offsets of clients that
+        // share a file.
         if clients.any(|(space, c)| (c.space, c.region.start) != (space, 0)) {
             return Err(format!(
                 "{file}: each client of a case must have a file of its own and use all of it"
@@ -85,6 +89,7 @@ impl Case {
         let number = self.scenario.clients.len() as u32;
         self.scenario.spaces.push(size);
         self.scenario.clients.push(ClientSpec {
+            // Drawn clients have no names of their own.
             name: format!("client-{number}"),
             group,
             priority: Priority::default(),
@@ -191,6 +196,8 @@ impl Case {
         } = &mut case.scenario;
         for (number, client) in (0..).zip(&mut *clients) {
             client.space = SpaceId(number);
+            // Random numbers of a client depend on its sequence number, which therefore stays
+            // dense.
             (client.sequence, client.guest) = (number, number);
         }
         *spaces = clients.iter().map(|c| c.region.length).collect();
@@ -251,7 +258,9 @@ impl Case {
             part(bytes, c.bytes()) + requests.max(part(moved, c.bytes())) <= PROMISABLE.into()
         };
         let own = self.scenario.drive.capacity();
+        // The drive's own figures are preferred, because promises then compete with its real speed.
         own.filter(fits).unwrap_or_else(|| {
+            // At least 1 MB/s, so that the capacity is valid without promises.
             let rate = room(bytes.max(moved)).max(1_000_000);
             Capacity::NONE
                 .read(rate)
@@ -272,6 +281,7 @@ impl Case {
                     Class::BestEffort => (c.min, c.min_iops),
                     Class::Idle => (0, 0),
                 };
+                // The maximum over the initial contract and all changes.
                 (reserved.0.max(bytes), reserved.1.max(iops))
             })
         };
@@ -330,6 +340,7 @@ pub(crate) fn settle(program: &mut Program) {
         _ => 1_000_000_000,
     };
     if let Arrival::Even { interval } | Arrival::Poisson { interval } = &mut program.arrival {
+        // A rate in a file is a whole number, so that the interval is computed back from it.
         let rate = (second / interval.as_nanos().max(1)).max(1);
         *interval = Span::from_nanos(second / rate);
     }

@@ -80,6 +80,7 @@ fn of_group<'a>(
     let seconds = (0..case.seconds()).zip(&watch.group(group).seconds);
     seconds.filter_map(move |(second, seen)| {
         let contract = contract_at(case, group, second);
+        // A promise that is scaled up shows whether there is a reserve.
         let of = |min: u64| min * hundredths / 100;
         let rate = Rate::new(of(contract.min), of(contract.min_iops));
         if rate.map(|r| r.units) != units {
@@ -108,6 +109,7 @@ fn of_group<'a>(
 fn is_excluded(case: &Case, group: GroupId, second: u64) -> bool {
     let (from, to) = (Span::from_secs(second), Span::from_secs(second + 1));
     let within = |at: Span| from < at && at < to;
+    // No scheduler can serve requests while the drive is frozen.
     let frozen = case
         .scenario
         .freeze
@@ -198,6 +200,8 @@ mod tests {
         let more = format!(
             "min = \"{min}B/s\"\n[[change]]\nwhen = \"2s\"\nwhose = \"a\"\nmin_iops = 20000"
         );
+        // Twice the possible rate is promised in bytes until 2 s, and a possible rate in requests
+        // from then on.
         let judged = judged("duration = \"4s\"", &more);
         let kept: Vec<bool> = judged.iter().map(Judged::is_kept).collect();
         assert_eq!(kept, [false, false, true, true]);
@@ -215,6 +219,7 @@ mod tests {
         );
         case.scenario.clients[0].program.size = Size::Fixed(64 << 10);
         let judged = judged_by(&case, 100);
+        // The change at 1.5 s leaves out the second 1.
         assert_eq!(seconds(&judged), [0, 2]);
         assert!(judged.iter().all(Judged::is_kept), "{judged:?}");
     }
@@ -237,7 +242,9 @@ mod tests {
             seconds(&judged(&head, &format!("min = \"1MB/s\"\n{more}")))
         };
         let freeze = "freeze = { first = \"1500ms\", length = \"1s\", every = \"5s\" }";
+        // A freeze from 1.5 to 2.5 s leaves out the seconds 1 and 2.
         assert_eq!(with(freeze, ""), [0, 3, 4, 5]);
+        // The promise applies from the arrival on, and the second of the arrival is left out.
         assert_eq!(with("", "arrives = \"2500ms\""), [3, 4, 5]);
         assert_eq!(with("", "arrives = \"2s\"\nleaves = \"4500ms\""), [2, 3]);
         let changed = "[[change]]\nwhen = \"1500ms\"\nwhose = \"a\"\n\

@@ -23,6 +23,7 @@ pub fn shrink(
         return best;
     };
     let broken = came.broken.as_deref().map(without_numbers);
+    // A simpler case may fail less badly, but it must remain the same failure.
     let least = if badness.is_finite() {
         badness / 2.0
     } else {
@@ -39,6 +40,7 @@ pub fn shrink(
         for step in STEPS {
             let mut at = 0;
             while let Some(mut simpler) = step(&best, at) {
+                // A removed client may leave its group empty.
                 simpler.compact();
                 if admitted {
                     simpler = simpler.admitted();
@@ -47,10 +49,13 @@ pub fn shrink(
                     progress(&simpler);
                     best = simpler;
                 } else {
+                    // The next index is only tried if this one did not help: after a success, the
+                    // indices have moved.
                     at += 1;
                 }
             }
         }
+        // A whole round without progress ends the search.
         if best == before {
             return best;
         }
@@ -82,8 +87,10 @@ const STEPS: &[Step] = &[
 
 /// Removes a half, a quarter or an eighth of the clients.
 fn fewer(case: &Case, at: usize) -> Option<Case> {
+    // Two halves, four quarters, eight eighths.
     let parts = [2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8];
     let part = *parts.get(at)?;
+    // The first index of halves is 0, that of quarters 2, and that of eighths 6.
     let which = at + 2 - part;
     let (from, to) = (
         case.scenario.clients.len() * which / part,
@@ -161,6 +168,7 @@ const PLAINER: &[fn(&mut ClientSpec)] = &[
     |c| c.buffered = None,
     |c| c.program.arrival = Arrival::Closed { think: Span::ZERO },
     |c| c.program.writes = 0,
+    // Only reads, half of each, or only writes.
     |c| c.program.writes = c.program.writes.max(50) / 50 * 50,
     |c| {
         c.program.pattern = Pattern::Random;

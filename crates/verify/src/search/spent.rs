@@ -43,6 +43,7 @@ pub struct Ledger {
 impl Ledger {
     /// Creates the observer of a run of `case`, before the run begins.
     pub fn new(case: &Case) -> Self {
+        // The root has index 0.
         let groups = case.scenario.groups.len() + 1;
         let nothing = Spent {
             requests: vec![0; groups],
@@ -65,6 +66,7 @@ impl Ledger {
     /// Adds the time until `now` to the group of this piece, or to idle time.
     fn spend(&mut self, now: Instant, what: Option<Flying>) {
         let to = now.as_nanos();
+        // The time may span several seconds, each of which gets its part.
         while self.until < to {
             let second = self.until / SECOND;
             let next = to.min((second + 1) * SECOND);
@@ -85,6 +87,7 @@ impl Ledger {
         let Output::Dispatch(piece) = output else {
             return;
         };
+        // The drive was idle until this dispatch.
         if self.flying.is_empty() {
             self.spend(now, None);
         }

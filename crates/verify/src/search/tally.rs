@@ -57,6 +57,8 @@ impl Failure {
             Self::Broken => broken.then_some(1.0 - outcome.worst),
             Self::BfqKeeps => (broken && outcome.bfq_keeps).then_some(1.0 - outcome.worst),
             Self::Total => {
+                // The bounds of position-independent drives, flash and disks. Promises cost most on
+                // disks.
                 let total = outcome.total.filter(|t| *t < [0.95, 0.9, 0.8][kind]);
                 total.map(|t| 1.0 - t)
             }
@@ -65,6 +67,8 @@ impl Failure {
                 total.map(|t| 1.0 - t)
             }
             Self::Realtime => least_served(outcome).map(|part| 1.0 - part),
+            // The bounds of position-independent drives, flash and disks, as factors of the latency
+            // alone.
             Self::Latency => rt.filter(|r| *r > [4.0, 8.0, 10.0][kind]),
             Self::Share => outcome.share_off.filter(|off| *off > SHARE_OFF),
             Self::Idle => outcome.idle_wait.filter(|ms| *ms > IDLE_WAIT),
@@ -138,6 +142,7 @@ fn least_served(outcome: &Outcome) -> Option<f64> {
 /// values.
 pub fn quantile(mut values: Vec<f64>, thousandths: usize) -> Option<f64> {
     values.sort_by(f64::total_cmp);
+    // The nearest rank counts from 1.
     let rank = (values.len() * thousandths).div_ceil(1000).max(1);
     values.get(rank - 1).copied()
 }
@@ -240,6 +245,7 @@ const ROWS: &[Row] = &[
     }),
     Row("panics and errors", NONE, |all| count(all, Failure::Panic)),
     Row("runs with auditors' findings", NONE, |all| {
+        // Without auditors, zero findings would be misleading.
         if !all.iter().any(|o| o.audited) {
             return "-".into();
         }
@@ -344,6 +350,7 @@ fn line(Row(name, goals, of): &Row, kind: usize, columns: &[Vec<&Outcome>]) -> L
 
 /// Prints blocks one below the other, with the same column widths in all of them.
 fn aligned(blocks: Vec<Vec<Line>>) -> String {
+    // A column has at least nine characters.
     let mut widths = [9; PARTS.len() + 1];
     for (_, figures, _) in blocks.iter().flatten() {
         for (width, figure) in widths.iter_mut().zip(figures) {

@@ -182,6 +182,7 @@ pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broke
     }
     let mut auditors = Auditors::new();
     let played = observed(case, policy, Some(EVENTS), Some(&mut auditors))?;
+    // The run ends with requests in flight, so that nothing can be checked for being left over.
     let found = auditors.end(false);
     let first = found.kept().first().map(ToString::to_string);
     Ok(Played {
@@ -238,6 +239,7 @@ fn got(results: &Results) -> Vec<Got> {
         Got {
             bytes: meter.bytes(),
             seconds: seconds.iter().map(|w| w.bytes).collect(),
+            // A histogram without values has no quantiles.
             p99: if meter.latency().is_empty() {
                 0
             } else {
@@ -301,6 +303,7 @@ fn alone(case: &Case) -> Result<Vec<Option<f64>>, Broken> {
     for (index, client) in case.scenario.clients.iter().enumerate() {
         let rate = known.iter().find(|(known, _)| *known == work(client));
         let mut rate = rate.map(|(_, rate)| *rate);
+        // Each different program takes a run of its own, so their number is bounded.
         if rate.is_none() && known.len() < ALONE {
             let played = play(&case.alone(index, ALONE_SECONDS), &Policy::none(), false)?;
             let alone = played.clients[0].bytes as f64 / ALONE_SECONDS as f64;
@@ -348,6 +351,7 @@ fn promised(case: &Case) -> Result<Without, Broken> {
         judged.iter().all(Judged::is_kept)
     };
     let played = play(&there, &Policy::contract(), false)?;
+    // A promise is feasible if any schedule keeps it. One of two policies suffices as evidence.
     let keeps = keeps(&played) || keeps(&play(&there, &Policy::none(), false)?);
     let mut got = played.clients.into_iter();
     let clients = all.map(|c| is_there(c).then(|| got.next()).flatten());
@@ -396,6 +400,7 @@ impl Trial {
         let sum = |clients: &[Got]| -> f64 {
             let clients = clients.iter().zip(&self.reference.alone);
             let parts = clients.filter_map(|(got, alone)| {
+                // A client that got nothing alone has no relative bandwidth.
                 let alone = alone.filter(|a| *a > 0.0)?;
                 Some(got.bytes as f64 / alone)
             });
@@ -468,11 +473,13 @@ impl Trial {
         const SECONDS: u64 = 10;
         let bytes = |c: usize| -> u64 {
             let seconds = &self.contract.clients[c].seconds;
+            // The first two seconds contain the start of the clients.
             seconds.iter().skip(2).take(SECONDS as usize).sum()
         };
         let share = |c: usize| f64::from(case.scenario.contract(c).share);
         let (less, more) = if share(a) <= share(b) { (a, b) } else { (b, a) };
         let alone = self.reference.alone[more]?;
+        // The client is bounded by its own program, and not by the scheduler.
         if bytes(more) as f64 >= 0.9 * alone * SECONDS as f64 {
             return None;
         }
@@ -510,6 +517,7 @@ fn is_clone(case: &Case, at: usize) -> bool {
         .count()
         == 1;
     let unchanged = case.scenario.changes.iter().all(|c| c.group != group);
+    // Two seconds of start, and ten that are measured.
     case.seconds() >= 12
         && still
         && free
@@ -571,6 +579,7 @@ fn millionths(time: u64) -> f64 {
 
 /// Runs a function and converts a panic into an error.
 pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
+    // The state behind a panic is dropped, so that it cannot be seen broken.
     let came = catch_unwind(AssertUnwindSafe(run));
     came.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
 }

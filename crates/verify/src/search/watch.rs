@@ -125,11 +125,14 @@ impl Watch {
             let is_part = before.is_some_and(|b| {
                 let end = b.offset + u64::from(b.length);
                 b.length == self.longest
+                    // The host cuts one request into parts that are adjacent and of the maximum
+                    // length.
                     && (b.stream, b.op, end) == (request.stream, request.op, request.offset)
             });
             if is_part {
                 let whole = batch[first].cookie;
                 self.parts.insert(request.cookie, whole);
+                // The first part counts as one.
                 *self.left.entry(whole).or_insert(1) += 1;
             } else {
                 first = at;
@@ -191,6 +194,7 @@ impl Watch {
         for &node in &self.paths[stream.group.0 as usize] {
             let node = &mut self.nodes[node as usize];
             node.pass(now);
+            // A closed stream's requests no longer wait for anything.
             (0..stream.outstanding).for_each(|_| node.watch.over(false));
             node.unqueue(now, stream.queued);
         }
@@ -253,12 +257,14 @@ impl Node {
                 }
             }
             Outcome::Error(_) => self.watch.failed(done.length.into()),
+            // A cancelled request was given up by its client and is owed nothing.
             Outcome::Cancelled => {}
         }
     }
 
     #[inline]
     fn queue(&mut self, now: Instant, length: u64) {
+        // The wait begins with the first request after an empty queue.
         if self.queued == 0 {
             self.served_at = now;
         }

@@ -84,6 +84,7 @@ impl Why {
         };
         for group in case.groups() {
             let at = group.0 as usize;
+            // Only for clients without a promise, requests and flushes are separate causes.
             let both = spent.requests[at] + spent.flushes[at];
             if case.path(group).any(|g| g == missed.group) {
                 why.own += both;
@@ -96,6 +97,7 @@ impl Why {
                 why.flushes += spent.flushes[at];
             }
         }
+        // The time of the missing amount is proportional to that of the served amount.
         let lacks = u128::from(why.own) * u128::from(missed.lacks);
         let lacks = lacks.checked_div(missed.served.into());
         why.lacks = lacks.unwrap_or(0) as u64;
@@ -108,6 +110,7 @@ impl Why {
             return Cause::Unserved;
         }
         let parts = [
+            // Idle time could also have been used for the promise.
             (Cause::Unpromised, self.unpromised + self.idle),
             (Cause::Flushes, self.flushes),
             (Cause::Realtime, self.realtime),
@@ -217,6 +220,8 @@ mod tests {
 
     #[test]
     fn the_cause_is_whose_time_would_have_been_enough() {
+        // The first figure is the time that is lacking. The cause is the first of the others whose
+        // sum reaches it.
         assert_eq!(cause(300, 300, 200, 100, 100), Cause::Unpromised);
         assert_eq!(cause(300, 200, 100, 300, 100), Cause::Flushes);
         assert_eq!(cause(300, 100, 100, 100, 400), Cause::Realtime);

@@ -20,6 +20,8 @@ pub(super) fn bound(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
         if requests(case)? <= most {
             break;
         }
+        // Each kind of reduction is tried in turn, so that no property of the case vanishes
+        // altogether.
         match round % 3 {
             0 => {
                 if !case.clones {
@@ -56,10 +58,12 @@ fn requests(case: &Case) -> Result<u64, Broken> {
 
 /// Removes every second client, except those on which a figure depends.
 fn halve(case: &mut Case) {
+    // Fewer clients would leave no contention.
     if case.scenario.clients.len() <= 3 {
         return;
     }
     let special = |client: &ClientSpec| case.group(client.group).class != Class::BestEffort;
+    // Up to three clones come first.
     let clones = if case.clones { 3 } else { 0 };
     let all = case.scenario.clients.iter().enumerate();
     let kept = all.map(|(i, c)| i < clones || special(c) || i % 2 == 0);
@@ -68,6 +72,7 @@ fn halve(case: &mut Case) {
 }
 
 fn lengthen(client: &mut ClientSpec) {
+    // Requests grow up to 256 KiB, and longer ones stay as they are.
     let longer = |bytes: u32| (bytes * 4).min(bytes.max(256 << 10));
     client.program.size = match client.program.size {
         Size::Fixed(bytes) => Size::Fixed(longer(bytes)),

@@ -14,6 +14,7 @@ const PROGRAMS: u64 = 6;
 /// tenant.
 pub(super) fn add(dice: &mut Dice, case: &mut Case) {
     let number = match dice.range(0, 49) {
+        // One case in fifty has many clients.
         0 => dice.range(41, 200),
         _ => dice.log(2, 40),
     };
@@ -89,6 +90,7 @@ fn special(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     if dice.chance(1, 6) {
         for _ in 0..dice.range(1, 2) {
             let (mut program, buffered) = program(dice, kind);
+            // A realtime client with a deep queue would mostly wait for itself.
             program.depth = if buffered { 1 } else { program.depth.min(4) };
             if !buffered {
                 program.sync = SyncMode::Never;
@@ -144,6 +146,7 @@ fn client(
 
 /// Draws a program, and whether it uses the page cache.
 fn program(dice: &mut Dice, kind: usize) -> (Program, bool) {
+    // From 4 KiB to 1 MiB.
     let bytes = 4096 << dice.range(0, 8);
     let size = if dice.chance(1, 10) {
         Size::Range {
@@ -212,6 +215,8 @@ fn space(dice: &mut Dice, case: &Case, clients: u64) -> u64 {
         Some(size) => size / clients,
         None => 16 << 30,
     };
+    // The largest value stands for all of the client's part of the drive.
     let drawn = *dice.pick(&[256 << 20, 1 << 30, 4 << 30, u64::MAX]);
+    // Whole MiB, which a scenario's file can contain.
     drawn.min(most) >> 20 << 20
 }

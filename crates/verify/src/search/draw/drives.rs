@@ -25,6 +25,8 @@ pub(super) fn choice(dice: &mut Dice, kind: usize) -> Config {
 /// link that limits them further.
 fn null(dice: &mut Dice) -> null::Config {
     let tags = dice.log(1, 64);
+    // With all tags busy, a service time of `tags / 150,000` seconds gives 150,000 commands per
+    // second.
     let least = (tags * 1_000_000 / 150_000).max(20);
     let linked = dice.chance(3, 4);
     null::Config {
@@ -51,6 +53,8 @@ fn flash(dice: &mut Dice) -> ssd::Config {
     let pages = *dice.pick(&[1u32, 2, 4, 8]);
     ssd::Config {
         size: dice.range(4, 64) << 30,
+        // SATA has up to 32 tags and one queue in one direction at a time. NVMe has several queues
+        // and a full-duplex link.
         tags: if nvme { 256 } else { dice.range(8, 32) as u16 },
         queues: if nvme { dice.range(1, 4) as u16 } else { 1 },
         link: dice.log(100, if nvme { 3_000 } else { 600 }) * 1_000_000,
@@ -94,11 +98,13 @@ fn disk(dice: &mut Dice) -> hdd::Config {
     };
     let average = dice.range(4_000, 14_000);
     hdd::Config {
+        // Inner zones have shorter tracks, and transfer about half as fast as outer ones.
         zones: [zone(100), zone(80), zone(55)],
         rpm: *dice.pick(&[5400, 7200, 10_000, 15_000]),
         seek: hdd::Seek {
             track: Span::from_micros(dice.range(200, 2_000)),
             average: Span::from_micros(average),
+            // A seek across the whole disk takes about twice the average.
             full: Span::from_micros(average * 2),
         },
         settle: Span::from_micros(dice.range(0, 1_000)),

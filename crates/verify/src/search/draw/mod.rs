@@ -20,10 +20,12 @@ use weir_sim::{Change, Scenario};
 /// Returns the reason if the draw failed, in words. That is a bug in the search.
 pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
     let mut dice = Dice::new(seed);
+    // The kind is drawn even if one is requested, so that the remaining draws stay the same.
     let kind_drawn = dice.weighted(&[(30, 0), (40, 1), (30, 2)]);
     let kind = kind.unwrap_or(kind_drawn);
     let drive = drives::choice(&mut dice, kind);
     let freeze = dice.chance(1, 10).then(|| freezes(&mut dice));
+    // A freeze would hide the division by shares.
     let clones = freeze.is_none() && dice.chance(1, 8);
     // Shares are compared over ten seconds, and long freezes need a few periods.
     let long =
@@ -44,6 +46,7 @@ pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
     if dice.chance(1, 6) {
         change(&mut dice, &mut case);
     }
+    // The capacity depends on all promises, including those of changes.
     case.scenario.capacity = Some(case.roomy_capacity());
     Ok(case)
 }
@@ -88,5 +91,6 @@ fn change(dice: &mut Dice, case: &mut Case) {
             contract,
         });
     }
+    // A scenario's changes are in the order of their times.
     case.scenario.changes.sort_by_key(|c| c.at.as_nanos());
 }

@@ -18,11 +18,13 @@ pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
         path.any(|g| chosen.contains(&g)) || case.is_realtime(client)
     };
     let mut alone = case.only(is_there).steady();
+    // Three seconds, of which the last two are measured.
     alone.scenario.duration = Span::from_secs(3);
     if alone.scenario.clients.is_empty() {
         return Ok(());
     }
     let watch = play(&alone, &Policy::none(), false)?.watch;
+    // Members have larger numbers than their tenant, so the reverse order sets their mins first.
     chosen.sort_unstable();
     for &group in chosen.iter().rev() {
         // The first second contains the start, so that the mean is over the second and third.
@@ -120,6 +122,7 @@ fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
         let watch = play(&case.alone(index, 1), &Policy::none(), false)?.watch;
         let client = &mut case.scenario.clients[index];
         let rate = watch.group(client.group).seconds[0].done.bytes;
+        // From 2 to 30 % of the bandwidth without contention, and at least 100 kB/s.
         let max = (rate * dice.log(20, 300) / 1000).max(100_000);
         if dice.chance(2, 3) && client.buffered.is_none() {
             let size = match client.program.size {
@@ -127,6 +130,7 @@ fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
                 Size::Range { min, max, .. } => u64::midpoint(min.into(), max.into()),
                 split @ Size::Split(_) => u64::midpoint(split.least().into(), split.most().into()),
             };
+            // A paced client demands 30 to 90 % of its max.
             let part = dice.range(300, 900);
             let interval = Span::from_nanos(size * 1_000_000_000 / (max * part / 1000).max(1));
             client.program.arrival = if dice.chance(1, 2) {
@@ -134,6 +138,7 @@ fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
             } else {
                 Arrival::Poisson { interval }
             };
+            // An open loop needs some queue depth, or its rate would be bounded by latency.
             client.program.depth = client.program.depth.max(4);
             settle(&mut client.program);
         }
