@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match &words[..] {
         ["linux", lab, rest @ ..] => {
+            // A first word that is a number is the number of runs.
             let runs = rest.first().and_then(|word| word.parse().ok());
             let which = &rest[usize::from(runs.is_some())..];
             linux(Path::new(lab), runs.unwrap_or(RUNS), which)
@@ -109,6 +110,7 @@ fn linux(lab: &Path, runs: u32, which: &[&str]) -> Result<(), String> {
             }
         }
     }
+    // Temporary files that cannot be removed do no harm.
     let _ = fs::remove_dir_all(&lab.scratch);
     if problems.is_empty() {
         return Ok(());
@@ -127,6 +129,7 @@ fn fill(lab: &Lab, experiment: &Experiment, case: &Case, runs: u32) -> Result<()
         if there.len() >= runs as usize {
             return Ok(());
         }
+        // New samples continue after the last seed, so that no sample is measured twice.
         let (began, seed) = (Instant::now(), there.last().copied().unwrap_or(0) + 1);
         samples.extend(lab.play(experiment, case, seed)?);
         // The samples are stored in the order of the cases, so that the file does not depend on the

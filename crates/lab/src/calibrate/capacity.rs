@@ -59,6 +59,7 @@ impl Capacity {
     /// Returns `None` unless reads and writes were measured.
     pub fn iops(&self) -> Option<f64> {
         let (read, write) = (self.read_iops?.least, self.write_iops?.least);
+        // The mixed step comes last, and may be missing.
         let mixed = self.mixed_iops.map_or(f64::INFINITY, |f| f.least);
         Some(read.min(write).min(mixed))
     }
@@ -73,6 +74,7 @@ impl Figure {
                 1.0
             }
         };
+        // A capacity is a promise for the whole drive, so that its slowest part counts.
         let slowest = steps
             .iter()
             .min_by(|a, b| a.at_least().total_cmp(&b.at_least()))?;
@@ -89,6 +91,7 @@ impl Figure {
 fn tags(known: &Calibration) -> Option<u32> {
     let reads = known.steps.iter().filter(|found| {
         let like = found.name == step::READ_RANDOM || found.name.starts_with("read-random-depth-");
+        // A rate that still changes says nothing about the depth.
         like && found.steady
     });
     let mut reads: Vec<_> = reads
@@ -104,6 +107,7 @@ fn tags(known: &Calibration) -> Option<u32> {
 /// Rounds a rate down to three digits, because the others are within the uncertainty.
 pub fn floor_to_three(figure: f64) -> u64 {
     let figure = figure.max(0.0) as u64;
+    // Zero has no logarithm.
     let digits = figure.checked_ilog10().unwrap_or(0);
     let unit = 10_u64.pow(digits.saturating_sub(2));
     figure / unit * unit

@@ -36,6 +36,7 @@ pub fn model(known: &Calibration) -> Option<String> {
 
 /// Returns the line of `io.cost.qos` with the parameters that were measured, or `None` without any.
 pub fn qos(known: &Calibration) -> Option<String> {
+    // High percentiles of a rotating disk are dominated by long seeks.
     let percent = if known.rotates() { 50 } else { 95 };
     let target = |name| {
         let latency = known.step(name)?.latency_us?;
@@ -53,6 +54,7 @@ pub fn qos(known: &Calibration) -> Option<String> {
             let _ = write!(line, " {kind}pct={percent}.00 {kind}lat={latency}");
         }
     }
+    // A line without targets would enable `io.cost` without control of latency.
     if line.len() == start {
         return None;
     }

@@ -72,6 +72,7 @@ impl Found {
         // Without windows, the rate is that of the whole step.
         let all = requests as f64 * f64::from(load.length) / seconds.max(1e-9);
         let cut = tail(&windows);
+        // A single window has an infinite interval.
         let half = cut.map(|t| t.interval.half).filter(|half| half.is_finite());
         let skipped = cut.map_or(0, |t| t.skipped);
         Self {
@@ -85,6 +86,7 @@ impl Found {
             windows,
             seconds,
             requests,
+            // Latencies are those of the same windows as the mean.
             latency_us: Latency::of(&latencies[skipped.min(latencies.len())..]),
             processor_wait: None,
         }
@@ -115,6 +117,7 @@ impl Found {
 
     /// Returns the lower end of the confidence interval, in bytes per second.
     pub fn at_least(&self) -> f64 {
+        // Without an interval, nothing is certain.
         (self.bytes_per_second - self.half.unwrap_or(self.bytes_per_second)).max(0.0)
     }
 

@@ -164,6 +164,7 @@ impl Measurement {
         let places = self.area.places(self.load.length).max(1);
         let place = match self.load.pattern {
             Pattern::Sequential => {
+                // Sequential requests start again at the beginning of the area.
                 self.place += 1;
                 (self.place - 1) % places
             }
@@ -199,6 +200,7 @@ impl Measurement {
             return;
         };
         let length = now.since(began);
+        // A window is a 24th of the step, unless that is shorter than the minimum.
         let whole = SHORTEST.max(Span::from_nanos(self.limit.as_nanos() / WINDOWS));
         if length < whole || self.window.answers < ANSWERS {
             return;
@@ -233,6 +235,7 @@ impl Source for Measurement {
             return weir_model::load::Step::WaitForCompletion;
         }
         if let Some(rate) = self.load.rate {
+            // The first request is due when the step begins.
             let due = self.due.max(began);
             if now < due {
                 return weir_model::load::Step::WaitUntil(due);
@@ -249,6 +252,7 @@ impl Source for Measurement {
             self.answered += 1;
             self.now = self.now.max(now);
         }
+        // The latest completion is the best guess for the requests in flight.
         self.latest = now.since(io.due);
         if failed {
             self.failed.get_or_insert(*io);
@@ -257,6 +261,7 @@ impl Source for Measurement {
         if self.over {
             return;
         }
+        // Completions before the first window are only counted.
         if self.window.began.is_some() {
             self.window.bytes += u64::from(io.length);
             self.window.answers += 1;

@@ -123,6 +123,8 @@ impl Plan {
         let open = self.open(known);
         let (first, step) = open.first()?;
         let weights: u64 = open.iter().map(|(d, _)| u64::from(d.weight)).sum();
+        // The remaining time is divided anew at each step, so that time saved by one step goes to
+        // all others.
         let part = u128::from(left.as_nanos()) * u128::from(first.weight) / u128::from(weights);
         let part = Span::from_nanos(u64::try_from(part).unwrap_or(u64::MAX));
         let mut step = step.clone();
@@ -167,6 +169,7 @@ impl Plan {
         let filled = known.written.min(target.size);
         // If the step that fills the target is still to come, it will have written enough.
         let filling = known.step(step::WRITE).is_none();
+        // Reads of a sparse target must stay within written data.
         let to = if reads && target.sparse && !filling {
             filled
         } else {
@@ -178,6 +181,7 @@ impl Plan {
         }
         let from = match draft.place {
             Place::All => 0,
+            // The end of a sparse target was not written.
             Place::End if to < target.size / BLOCK * BLOCK => return None,
             Place::End => (to - to / 16) / u64::from(LONG) * u64::from(LONG),
         };
@@ -187,6 +191,7 @@ impl Plan {
 }
 
 fn draft(name: &str, load: Load, weight: u32) -> Draft {
+    // Long requests get a smaller depth.
     let depth = load.depth.min(FLYING / load.length).max(1);
     Draft {
         name: name.to_owned(),

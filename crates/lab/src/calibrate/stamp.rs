@@ -17,6 +17,8 @@ const HEAD: usize = MARK.len() + 8;
 const FILLER: usize = 64 << 10;
 
 static FILLING: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    // The seed is "weir" in ASCII. It must not change, or older blocks would no longer be
+    // recognised.
     let mut rng = Rng::new(0x77_65_69_72);
     let words = std::iter::repeat_with(|| rng.next_u64().to_le_bytes());
     words.take(FILLER / 8).flatten().collect()

@@ -51,11 +51,13 @@ pub fn tail(windows: &[Window]) -> Option<Tail> {
     // At most half of the windows are cut off.
     let skipped = (0..=count / 2)
         .map(|skipped| (skipped, marginal(&rates[skipped..])))
+        // Of equal errors, the earliest cut wins.
         .min_by(|a, b| a.1.total_cmp(&b.1))?
         .0;
     let interval = mean(&windows[skipped..])?;
     let rest = &rates[skipped..];
     let (trend, error) = trend(rest);
+    // A trend is accepted if it is small, or if it is moderate and within chance.
     let level = trend.abs() <= LEVEL || (trend.abs() <= STEEP && trend.abs() <= CHANCE * error);
     // If the cut is at the last permitted window, a later cut might have been better, unless the
     // rest does not scatter.
@@ -96,6 +98,7 @@ fn marginal(windows: &[f64]) -> f64 {
 /// Returns true if the last windows differ from the others by more than a level rate and chance
 /// permit. In that case a change has just begun.
 fn changes_at_the_end(windows: &[f64]) -> bool {
+    // The last eighth of the windows, and at least three.
     let last = (windows.len() / 8).max(3);
     let Some((before, last)) = windows.split_at_checked(windows.len().saturating_sub(last)) else {
         return false;
@@ -115,6 +118,7 @@ fn changes_at_the_end(windows: &[f64]) -> bool {
 /// error, as parts of the mean.
 fn trend(windows: &[f64]) -> (f64, f64) {
     let count = windows.len() as f64;
+    // Two points lie on a line, so that the error of its slope is unknown.
     if windows.len() < 3 {
         return (0.0, f64::INFINITY);
     }
@@ -122,6 +126,7 @@ fn trend(windows: &[f64]) -> (f64, f64) {
     if mean <= 0.0 {
         return (0.0, f64::INFINITY);
     }
+    // Centred indices make slope and mean independent.
     let middle = (count - 1.0) / 2.0;
     let at = |i: usize| i as f64 - middle;
     let square: f64 = (0..windows.len()).map(|i| at(i).powi(2)).sum();
@@ -191,6 +196,7 @@ mod tests {
     #[test]
     fn a_drop_near_the_end_is_seen() {
         let mut windows = vec![500.0; 20];
+        // The rate drops to a fifth for the last quarter.
         windows[15..].fill(100.0);
         assert!(!of(&windows).steady, "{:?}", of(&windows));
     }
@@ -198,6 +204,7 @@ mod tests {
     #[test]
     fn a_change_that_has_just_begun_is_seen() {
         let mut windows = vec![364.0; 23];
+        // A rise of 10 % in the last two windows is a change, but a scatter of 2 % is not.
         windows[21..].copy_from_slice(&[384.0, 415.0]);
         assert!(!of(&windows).steady);
         windows[21..].copy_from_slice(&[370.0, 358.0]);
@@ -207,6 +214,7 @@ mod tests {
     #[test]
     fn few_windows_show_nothing() {
         assert_eq!(tail(&[]), None);
+        // Five windows are the minimum.
         assert!(!of(&[7.0; 4]).steady);
         assert!(of(&[7.0; 5]).steady);
         assert!(of(&[0.0; 9]).trend.abs() < 1e-9);

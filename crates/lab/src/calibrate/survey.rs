@@ -58,6 +58,7 @@ impl Survey {
             .chain(blocks.saturating_sub(edge)..blocks)
             .map(|block| block * BLOCK)
             .collect();
+        // Descending, so that blocks are taken from the end of the list in ascending order.
         places.sort_unstable_by(|a, b| b.cmp(a));
         places.dedup();
         Self {
@@ -73,6 +74,7 @@ impl Survey {
     /// Returns the verdict of a finished survey.
     pub fn verdict(&self) -> Verdict {
         match (self.foreign, self.unreadable) {
+            // Foreign data weighs more than an unreadable block.
             (Some(at), _) => Verdict::Foreign(at),
             (None, Some(at)) => Verdict::Unreadable(at),
             (None, None) if self.own > 0 => Verdict::Own,
@@ -83,6 +85,7 @@ impl Survey {
 
 impl Source for Survey {
     fn next(&mut self, now: Instant) -> Step {
+        // One foreign or unreadable block decides, so that the rest need not be read.
         let ends = self.foreign.is_some() || self.unreadable.is_some() || self.places.is_empty();
         if ends {
             return if self.open.is_empty() {
@@ -151,6 +154,7 @@ mod tests {
                     assert!(io.offset + u64::from(io.length) <= size);
                     let mut block = Vec::new();
                     fill(io.offset, &mut block);
+                    // A server may send a block in several parts.
                     survey.received(&io, 0, &block[..100]);
                     survey.received(&io, 100, &block[100..]);
                     survey.completed(Instant::ZERO, &io, false);
@@ -186,6 +190,8 @@ mod tests {
     #[test]
     fn one_foreign_byte_at_either_end_is_found() {
         let size = 1 << 34;
+        // The offsets of the MBR, the magic number of ext4, the superblock of Btrfs, the end of the
+        // first MiB, the backup header of a GPT, and the last byte.
         for at in [0, 1080, 65_536, (1 << 20) - 1, size - 512, size - 1] {
             let fill = |offset: u64, into: &mut Vec<u8>| {
                 zeroes(offset, into);
@@ -213,6 +219,8 @@ mod tests {
             read += u64::from(is_data && io.offset >= WHOLE);
             survey.completed(Instant::ZERO, &io, false);
         }
+        // All blocks of the second range and the only one of the third. The first range is within
+        // the first MiB.
         assert_eq!(read, (1 << 20) / BLOCK + 1);
     }
 

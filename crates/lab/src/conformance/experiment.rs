@@ -160,6 +160,7 @@ impl Case {
             }
         }
         let named = |s: &String| self.group.iter().any(|g| g.jobs.contains(s));
+        // Without a list of jobs, all sections run.
         let plays = |s: &&String| self.jobs.is_empty() || self.jobs.contains(s);
         for section in sections.iter().filter(|s| !named(s)).filter(plays) {
             let (name, section) = (section.clone(), section.clone());
@@ -216,6 +217,7 @@ impl Experiment {
             .lines()
             .filter_map(|l| l.trim().strip_prefix('[')?.strip_suffix(']'));
         Ok(names
+            // The section `global` contains defaults and is not a job.
             .filter(|n| *n != "global")
             .map(str::to_owned)
             .collect())

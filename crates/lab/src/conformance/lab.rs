@@ -39,6 +39,7 @@ impl Lab {
         run: u32,
     ) -> Result<Vec<Sample>, String> {
         let players = case.players(&experiment.sections()?);
+        // Results of an earlier run must not be read.
         let _ = fs::remove_dir_all(&self.scratch);
         let out = self.scratch.join("out");
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
@@ -84,6 +85,7 @@ fn script(experiment: &Experiment, case: &Case, players: &[Player]) -> Result<St
     let jobs = experiment.jobs.canonicalize().map_err(|e| e.to_string())?;
     let mut text = PLAY.replace("JOBFILE", &jobs.display().to_string());
     let _ = writeln!(text, "sched {elevator}");
+    // Without an elevator, `nr_requests` is the number of tags and cannot be larger.
     if elevator != "none" {
         let _ = writeln!(text, "nr_requests {}", case.nr_requests);
     }
@@ -169,6 +171,7 @@ fn report(file: &Path) -> Result<Report, String> {
     let report: Value = serde_json::from_str(text).map_err(|e| wrong(&e))?;
     let job = &report["jobs"][0];
     let way = ["read", "write"].map(|way| &job[way]);
+    // A job either reads or writes.
     let way = way.into_iter().find(|w| w["total_ios"].as_u64() > Some(0));
     let way = way.ok_or_else(|| wrong(&"nothing was measured"))?;
     let lat = &way["lat_ns"];

@@ -113,6 +113,7 @@ pub(crate) fn with_cost(policy: &Policy, stated: &[(&str, &str)]) -> Result<Poli
 }
 
 fn drive(null_blk: NullBlk) -> weir_model::drive::Config {
+    // `null_blk` grants its bandwidth 50 times per second (`TICKS_PER_SEC`).
     let tick = if null_blk.mbps > 0 {
         Span::from_millis(20)
     } else {
@@ -200,6 +201,7 @@ fn scenario(
         root = GroupId(scenario.groups.len() as u32);
     }
     let mut owners = Vec::new();
+    // Each run has its own start times.
     let mut rng = Rng::new(u64::from(run));
     for (n, player) in players.iter().enumerate() {
         let clients = all.clients.iter().filter(|c| of(&player.section, &c.name));
@@ -249,6 +251,7 @@ fn spec(group: &Group, parent: GroupId) -> Result<GroupSpec, String> {
         *limit = *value;
     }
     let limit = |name: &str| group.low.get(name).copied().unwrap_or_default();
+    // The cases have low limits on reads only.
     let known = ["rbps", "riops", "idle", "latency"];
     if let Some(name) = group.low.keys().find(|n| !known.contains(&n.as_str())) {
         return Err(format!("io.low has no {name} here"));

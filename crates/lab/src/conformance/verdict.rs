@@ -55,6 +55,7 @@ impl Row {
 
     /// Returns the verdict whether the two sides agree.
     pub fn verdict(&self) -> Verdict {
+        // With such an interval, nearly every result of Weir would agree.
         if self.linux.half > TOLERANCE * self.linux.mean {
             Verdict::Inconclusive
         } else if self.linux.overlaps(&self.weir) || self.difference().abs() <= TOLERANCE {
@@ -94,6 +95,7 @@ pub fn rows(linux: &[Sample], weir: &[Sample]) -> Vec<Row> {
                 .collect()
         };
         let share = |all: &[Sample]| of(all, &|s| s.bandwidth / total(all, s.run));
+        // The share of a single player is always one.
         if players.len() > 1 {
             push(player, Figure::Share, [linux, weir].map(share));
         }
@@ -145,6 +147,7 @@ mod tests {
         assert_eq!(row([100.0, 1.0], [109.9, 0.0]), Verdict::Agrees, "close");
         assert_eq!(row([100.0, 1.0], [111.0, 0.0]), Verdict::Differs);
         assert_eq!(
+            // The intervals are 99 to 101 and 101 to 159.
             row([100.0, 1.0], [130.0, 29.0]),
             Verdict::Agrees,
             "they overlap"
@@ -187,6 +190,7 @@ mod tests {
             ]
         );
         assert_eq!(rows.len(), 1 + 2 * 4);
+        // The totals of the two runs are 4 and 80.
         assert!((rows[0].linux.mean - 42.0).abs() < 1e-9);
     }
 }

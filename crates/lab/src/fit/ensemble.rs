@@ -35,6 +35,8 @@ pub fn ensemble(
 ) -> Result<Vec<Config>, Error> {
     let ties = ties(sheet)?;
     let mut sets = Vec::new();
+    // The size of batches depends on `wanted` only, so that the result does not depend on the
+    // number of threads.
     let batches = (0..wanted * DRAWS).step_by(wanted.max(1));
     for first in batches {
         if sets.len() >= wanted {
@@ -70,6 +72,7 @@ fn draw(sheet: &Sheet, fitted: &Config, index: usize) -> Config {
 /// Fits the tied parameters of a drive again. Returns the drive if every fitted figure is then
 /// within its tolerance.
 fn fits(sheet: &Sheet, ties: &[Tie], drive: &Config) -> Drawn {
+    // The drawn parameters may contradict each other.
     if drive.validate().is_err() {
         return Ok(None);
     }

@@ -151,6 +151,7 @@ fn deep(drive: &Config) -> u32 {
     let shape = drive.shape();
     u32::from(shape.tags)
         .saturating_mul(shape.queues.into())
+        // Data sheets measure with at most this depth.
         .min(DEEP)
 }
 

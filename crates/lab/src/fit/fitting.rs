@@ -33,6 +33,7 @@ pub(crate) fn ties(sheet: &Sheet) -> Result<Vec<Tie>, Error> {
             to: fit.range.to,
             figure: figure(published)?,
             published: published.value,
+            // Sheets state tolerances in per cent.
             tolerance: f64::from(within) / 100.0,
         })
     };
@@ -59,6 +60,7 @@ pub fn compare(sheet: &Sheet, drive: &Config) -> Result<Vec<Row>, Error> {
 
 /// Compares the fitted figures of a sheet with those of a drive.
 pub(crate) fn compare_fitted(sheet: &Sheet, drive: &Config) -> Result<Vec<Row>, Error> {
+    // Only fitted figures have a tolerance.
     let fitted = sheet.figures.iter().filter(|f| f.within.is_some());
     fitted.map(|f| row(f, drive)).collect()
 }

@@ -61,6 +61,7 @@ pub(crate) fn search(drive: &Config, ties: &[Tie], close: f64) -> Result<Config,
         for tie in ties {
             tie.find(&mut drive, round, close * tie.tolerance)?;
         }
+        // No parameter has moved in this round.
         if drive == before {
             break;
         }
@@ -117,6 +118,7 @@ impl Tie {
             return [self.from, self.to];
         }
         let value = value as f64;
+        // Other parameters have changed since, but only a little.
         [value / NEAR, value * NEAR].map(|end| round_to_three(end).clamp(self.from, self.to))
     }
 
@@ -148,6 +150,7 @@ fn between(low: Tried, high: Tried) -> u64 {
         (l * h).sqrt()
     } else {
         let part = low.off / (low.off - high.off);
+        // A value near an end would narrow the range too little.
         l + (h - l) * part.clamp(0.1, 0.9)
     };
     round_to_three(value)

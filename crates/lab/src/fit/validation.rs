@@ -73,6 +73,7 @@ pub fn validate(
     let measure = |set| {
         let figures = figures.iter().map(|f| f.of(set, REPETITIONS));
         let figures = figures.collect::<Result<Vec<_>, _>>();
+        // The ensemble takes about 70 % of the time. The counter orders nothing else.
         done(700 + count.fetch_add(1, Ordering::Relaxed) * 300 / sets.len());
         figures
     };
@@ -101,6 +102,7 @@ pub fn validate(
 impl Interval {
     fn of(mut figures: Vec<f64>) -> Option<Self> {
         figures.sort_by(f64::total_cmp);
+        // The same number of sets is dropped on either side.
         let out = (figures.len() as f64 * (100.0 - INNER) / 200.0) as usize;
         let inner = figures.get(out..figures.len() - out)?;
         Some(Self {

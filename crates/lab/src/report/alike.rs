@@ -13,6 +13,7 @@ pub fn alike<T>(
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (at, one) in all.iter().enumerate() {
         let stem = stem(name(one));
+        // Equal names without a number are different clients.
         let numbered = stem != name(one);
         match runs.last_mut() {
             Some(run)
@@ -31,6 +32,7 @@ pub fn alike<T>(
         let called = if run.len() == 1 {
             first.to_owned()
         } else {
+            // The separator before the number is not part of the common name.
             let shown = stem.trim_end_matches(['-', '_', ' ', '.']);
             format!("{shown} {}-{}", &first[stem.len()..], &last[stem.len()..])
         };

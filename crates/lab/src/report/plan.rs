@@ -78,6 +78,7 @@ pub fn plan_page(reports: &[PlanReport]) -> String {
 fn section(report: &PlanReport) -> Section {
     let drives = |row: &PlanRow| {
         let enough = row.need.drives? as f64;
+        // The range shows how much the searches differ.
         let least = row.need.searches.iter().flatten().min();
         let range = least.map(|least| (*least as f64, enough));
         let value = enough;
@@ -160,6 +161,7 @@ fn bars(
     unit: &str,
     of: impl Fn(&PlanRow) -> Option<Bar>,
 ) -> Chart {
+    // The first row is a drive for each client, which needs no colour.
     let policies = report.rows.iter().skip(1);
     let looks = Looks::of(policies.map(|row| row.need.policy.as_str()));
     let rows = report.rows.iter().enumerate();

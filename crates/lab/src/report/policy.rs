@@ -69,6 +69,8 @@ impl Looks {
     fn free(&self, policy: &str) -> (usize, usize) {
         let sum = checksum(policy);
         let spare = Ink::POLICIES - NAMES.len();
+        // The search begins at a colour that depends on the name, so that a policy tends to keep
+        // its colour across pages.
         let inks = (0..spare).map(|i| NAMES.len() + (sum + i) % spare);
         let inks: Vec<usize> = inks.chain(0..NAMES.len()).collect();
         let is_free = |ink: &usize| self.0.iter().all(|(_, taken, _)| taken != ink);

@@ -12,6 +12,7 @@ pub(crate) type Row = (String, f64, Vec<f64>);
 /// Latencies differ by orders of magnitude. On a common scale, only the longest bar would show its
 /// parts.
 pub(crate) fn chart(target: &str, parts: &[(&str, Ink)], mut rows: Vec<Row>) -> Option<Chart> {
+    // A row without times cannot be divided.
     rows.retain(|(.., values)| values.iter().sum::<f64>() > 0.0);
     let ends = rows.iter();
     let ends = ends.map(|(name, mean, _)| (name.clone(), duration(*mean)));

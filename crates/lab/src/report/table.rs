@@ -153,9 +153,11 @@ impl Table {
         while shown.iter().map(|i| self.width(*i) + GAP).sum::<usize>() > width.saturating_add(GAP)
         {
             let next = shown.iter().enumerate();
+            // Of equal columns, `max_by_key` returns the last one, which is the rightmost.
             let next = next.max_by_key(|(_, i)| self.columns[**i].drop);
             match next {
                 Some((at, i)) if self.columns[*i].drop > 0 => _ = shown.remove(at),
+                // All remaining columns must stay, so that their cells are wrapped instead.
                 _ => break,
             }
         }
@@ -201,6 +203,7 @@ pub const NO_TERMINAL: usize = usize::MAX;
 /// Breaks `text` into lines of at most `width`, if its words permit. Each line ends with a line
 /// break.
 pub fn wrap(text: &str, width: usize) -> String {
+    // A paragraph in one line would be unreadable in a file.
     let width = if width == NO_TERMINAL { 80 } else { width };
     let (mut out, mut used) = (String::new(), 0);
     for word in text.split_whitespace() {
@@ -244,6 +247,7 @@ pub fn terminal_width() -> Option<usize> {
 
 fn width_of(columns: Option<&str>) -> Option<usize> {
     let columns = columns.and_then(|c| c.trim().parse().ok());
+    // Other values are mistakes of the environment.
     columns.filter(|c| (20..=1000).contains(c))
 }
 

@@ -77,6 +77,7 @@ fn file() -> PathBuf {
 /// # Errors
 /// Returns the first line that is not a result.
 pub fn stored() -> Result<Stored, String> {
+    // A missing file means that no row has been measured.
     let text = fs::read_to_string(file()).unwrap_or_default();
     let lines = text.lines().filter(|l| !l.starts_with('#'));
     lines
@@ -97,6 +98,7 @@ fn parse(line: &str) -> Option<(String, Linux)> {
     };
     let (path_us, left_us) = (number()?, number()?);
     let processor = match fields.next()? {
+        // Lockstep kernels have no processor time.
         "-" => None,
         percent => Some(percent.parse().ok()?),
     };
@@ -145,6 +147,7 @@ pub fn fill(weir: &Path, program: Option<&str>, which: &[&str]) -> Result<(), St
     let missing: Vec<&Row> = missing.collect();
     let mut labs = BTreeMap::new();
     for row in &missing {
+        // A kernel is searched once for all its rows.
         if !labs.contains_key(&row.kernel) {
             let own = program.filter(|_| row.kernel == PROGRAM);
             let kernel = Kernel::find(own.unwrap_or(&row.kernel), |line| eprintln!("{line}"));
@@ -156,6 +159,7 @@ pub fn fill(weir: &Path, program: Option<&str>, which: &[&str]) -> Result<(), St
     let play = |row: &&Row| match play::linux(row, &labs[&row.kernel]) {
         Ok(of_row) => {
             eprintln!("{}: {of_row:?}", row.name());
+            // A panic in another row leaves the stored figures complete.
             let mut figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
             figures.insert(row.name(), of_row);
             write(&rows, &figures).err()

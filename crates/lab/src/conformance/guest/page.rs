@@ -44,6 +44,7 @@ impl Compared {
 }
 
 fn is_near(ratio: f64) -> bool {
+    // Symmetric in the two sides.
     (1.0 / (1.0 + TOLERANCE)..=1.0 + TOLERANCE).contains(&ratio)
 }
 
@@ -59,6 +60,7 @@ pub fn write(rows: &Rows, linux: &Stored, weir: &BTreeMap<String, Figures>) -> W
         })
     });
     let compared: Vec<Compared> = compared.collect();
+    // Rows out of reach are not counted.
     let carried = || compared.iter().filter(|c| c.lab.is_carried());
     let agree = carried().filter(|c| c.agrees()).count();
     let near = |of: fn(&Compared) -> f64| carried().filter(|c| is_near(of(c))).count();
@@ -102,6 +104,7 @@ pub fn write(rows: &Rows, linux: &Stored, weir: &BTreeMap<String, Figures>) -> W
 fn path(text: &mut String, compared: &[Compared]) {
     *text += "\n## The path to the server\n\n| Kernel | Drive | Time of the path, us | Remaining error, us |\n|---|---|---|---|\n";
     let mut all: BTreeMap<(&str, &str), Vec<&Compared>> = BTreeMap::new();
+    // A kernel in lockstep has no path to a server.
     for c in compared.iter().filter(|c| c.row.kernel != PROGRAM) {
         let place = (c.row.kernel.as_str(), c.row.drive.as_str());
         all.entry(place).or_default().push(c);

@@ -52,6 +52,8 @@ pub fn linux(row: &Row, lab: &Lab) -> Result<Linux, String> {
         target,
     } = row.build()?;
     let is_program = lab.kernel().program().is_some();
+    // The runs of a program have the numbers of the simulator's runs, so that clients begin at the
+    // same times.
     let runs = if is_program { 1..=PROGRAM_RUNS } else { 0..=0 };
     let mut sum = Sum::default();
     let mut linux = Linux {
@@ -88,6 +90,7 @@ impl Sum {
     fn add(&mut self, target: &Meter, total: &Meter) {
         let mb_per_s = |m: &Meter| weir_measure::mb_per_s(m.bytes(), m.length_ns());
         self.requests += target.requests();
+        // Latencies are weighted by requests, and bandwidths by runs.
         self.waited_us += target.latency().mean() / 1e3 * target.requests() as f64;
         self.target_mb += mb_per_s(target);
         self.total_mb += mb_per_s(total);

@@ -80,6 +80,7 @@ impl ComparedClient {
             fate => Some(fate.name().to_owned()),
         };
         let idle = self.idle.map(|idle| format!("idle for {}", percent(idle)));
+        // A client that starves is bad even if its promise was kept.
         let tone = match (self.fate, &starves) {
             (Fate::Broken | Fate::NotJudged, _) | (_, Some(_)) => Tone::Bad,
             (Fate::Kept, None) => Tone::Good,
@@ -178,6 +179,7 @@ pub(super) fn clients(cell: &ComparedCell) -> Table {
                 time(row.longest_us),
             ];
             let plain = plain.into_iter().map(|text| (text, Tone::Plain));
+            // Only the first row of a client shows its verdict.
             let tone = if at == 0 { tone } else { Tone::Plain };
             table.toned_row(plain.chain([(first(standing.clone()), tone)]));
         }

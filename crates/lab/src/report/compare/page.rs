@@ -14,6 +14,7 @@ use weir_measure::number::{duration, figure};
 /// lists the omitted details.
 pub fn compare_page(report: &CompareReport) -> String {
     let pages = Detail::ALL.map(|detail| move || page(report, detail));
+    // The least detailed page is written even if it is still too large.
     let (last, others) = pages.split_last().expect("there are several");
     let mut pages = others.iter().map(|page| page());
     let small = pages.find(|page| page.len() <= PAGE_BYTES);
@@ -138,6 +139,7 @@ fn under(unit: &str, mut values: Vec<(&str, f64)>) -> String {
     if values.len() > FEW {
         let first = said(&values[0]);
         values.remove(0);
+        // The first policy stays the point of reference, and the others are shown as a range.
         values.sort_by(|a, b| a.1.total_cmp(&b.1));
         let (low, high) = (&values[0], &values[values.len() - 1]);
         return format!("{first}, and from {} to {}", said(low), said(high));
@@ -170,6 +172,7 @@ fn is_sweep(report: &CompareReport) -> bool {
 
 /// Returns the sections of the first requirement of the scenario and of the target's latency.
 fn figures(report: &CompareReport) -> Vec<Section> {
+    // A sweep has one bar per case, which its own plot shows.
     let drives = || report.drives.iter().filter(|_| !is_sweep(report));
     let mut sections = Vec::new();
     if let Some(figure) = plots::headline(report) {

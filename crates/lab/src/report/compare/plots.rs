@@ -87,6 +87,7 @@ fn of_figure(
         title: capital(&figure.name),
         description: format!("{} by case and policy.", capital(&figure.name)),
         unit: figure.unit.clone(),
+        // A log scale needs positive values.
         scale: if least > 0.0 && most > 10.0 * least {
             Scale::Log
         } else {
@@ -152,6 +153,7 @@ fn bars(
     if cases.len() == 1 || cases.len() * (names.len() + 1) <= ROWS {
         return vec![whole];
     }
+    // All plots have the axis of the whole, so that bars can be compared across plots.
     let reach = whole.values();
     let each = cases.iter().map(|case| {
         // If there is only one drive, the heading of the page contains its name.
@@ -290,6 +292,7 @@ fn segments(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let all = points.iter();
     all.flat_map(|(t, us)| {
         let sent = (t - us / 1e6).max(0.0);
+        // The gap separates the request from the next one.
         [(sent, *us), (*t, *us), (*t, f64::NAN)]
     })
     .collect()

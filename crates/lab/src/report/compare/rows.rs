@@ -20,6 +20,7 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     ];
     let beside = has_others(drive);
     let times = times.into_iter().enumerate();
+    // Without another policy, the column relative to `none` would be 1 throughout.
     let times = times.filter(|(at, _)| latency && (*at != OF_NONE || beside));
     let times = times.map(|(_, column)| column);
     let all = [
@@ -41,6 +42,7 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     let mut table = Table::new(columns).grouped(cases);
     let mut last = "";
     for cell in &drive.cells {
+        // A case is named in its first row only.
         let name = (cell.case != last).then_some(cell.case.as_str());
         last = &cell.case;
         let name = cases.then(|| name.unwrap_or_default().to_owned());
@@ -102,6 +104,7 @@ fn row(cell: &ComparedCell, latency: bool, beside: bool, has_rings: bool) -> Vec
 /// Formats a factor with three digits, for example `1.46x`, `0.062x` or `0.0046x`.
 pub(super) fn factor(value: f64) -> String {
     match value {
+        // The bounds are those at which rounding gives another digit.
         v if v > 0.0 && v < 0.00995 => format!("{v:.4}x"),
         v if v > 0.0 && v < 0.0995 => format!("{v:.3}x"),
         v => format!("{}x", short(v)),

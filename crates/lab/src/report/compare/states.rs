@@ -59,6 +59,8 @@ fn constant(states: &[&State]) -> Option<f64> {
     let mut values = states.iter().flat_map(|s| s.points.iter().map(|p| p.1));
     let first = values.next()?;
     values
+        // Values are sums of floating-point numbers, so that equal ones may differ in their last
+        // digits.
         .all(|value| (value - first).abs() < 1e-9)
         .then_some(first)
 }
@@ -100,6 +102,7 @@ fn chart(
 
 /// Returns the points with a gap wherever a value was absent for more than a fiftieth of the run.
 fn gaps(points: &[(f64, f64)], ends: Option<(f64, f64)>) -> Vec<(f64, f64)> {
+    // States are sampled two hundred times, so that a gap is four missing samples.
     let long = ends.map_or(f64::INFINITY, |(_, end)| end / 50.0);
     let mut all: Vec<(f64, f64)> = Vec::with_capacity(points.len());
     for &(at, value) in points {

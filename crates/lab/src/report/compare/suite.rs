@@ -28,6 +28,7 @@ pub fn suite_page(report: &SuiteReport) -> String {
     for part in &report.parts {
         sections.extend(part.drives.iter().map(|on| drive(part, on)));
         for note in &part.notes {
+            // Comparisons of a suite share most of their notes.
             if !notes.contains(note) {
                 notes.push(note.clone());
             }
@@ -49,6 +50,7 @@ const READING: &str = "Stacked bars: the target's bandwidth, and behind it that 
 /// Returns the section of one comparison on one drive.
 fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
     let figures = plots::figures(report, drive, None);
+    // A figure with a plot of its own replaces latency.
     let latency = report.latency && figures.is_empty();
     let cases = drive.cases();
     let pictures = cases.iter().map(|case| columns(report, drive, case));

@@ -31,6 +31,7 @@ pub fn demo_page(report: &DemoReport) -> String {
 
 /// Returns a sentence that compares the first policy with the last.
 fn lead(report: &DemoReport) -> Option<String> {
+    // One policy has nothing to be compared with.
     let [before, .., after] = &report.policies[..] else {
         return None;
     };
@@ -121,6 +122,7 @@ fn promise_gauge(record: &Record) -> Option<Gauge> {
     Some(Gauge {
         name: format!("of {} MB/s promised", plain(promised)),
         value: percent(part),
+        // The mark is at two thirds, so that the bar also shows 50 % more than the promise.
         part: part * 2.0 / 3.0,
         mark: Some(2.0 / 3.0),
     })

@@ -103,6 +103,7 @@ pub(super) fn time_split(report: &DemoReport) -> Option<Chart> {
         let record = result.client(&report.target)?;
         let split = record.split_us?;
         let mean = record.latency_us?.mean;
+        // Rounding may make the parts larger than the mean.
         let rest = (mean - split.total()).max(0.0);
         let parts = vec![split.limit, split.elevator, split.drive, rest];
         Some((result.policy.clone(), mean, parts))
@@ -198,6 +199,7 @@ fn points(record: &Record) -> Option<Vec<(f64, f64)>> {
 
 /// Returns the minimum and maximum of several series, up to the end of the shortest.
 fn band(series: &[Vec<(f64, f64)>]) -> Vec<(f64, f64, f64)> {
+    // A client that ended earlier has no values any more.
     let length = series.iter().map(Vec::len).min().unwrap_or(0);
     let at = |i: usize| {
         let values = series.iter().map(|s| s[i].1);

@@ -19,6 +19,7 @@ pub(super) fn fold<'a>(report: &DemoReport, result: &'a PolicyResult) -> Vec<Fol
     let target = &report.target;
     let records: Vec<&Record> = result.clients().collect();
     let same = |a: &&Record, b: &&Record| {
+        // The target is compared with the others, so that it has a row of its own.
         a.client != *target
             && b.client != *target
             && a.promised_mb_per_s == b.promised_mb_per_s

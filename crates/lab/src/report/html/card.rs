@@ -100,6 +100,7 @@ impl Card {
 impl Gauge {
     fn html(&self) -> String {
         let percent = |part: f64| {
+            // A promise of zero gives no finite ratio.
             let part = if part.is_finite() { part } else { 0.0 };
             part.clamp(0.0, 1.0) * 100.0
         };

@@ -76,6 +76,7 @@ impl Page {
             put!(out, "<p>{}</p>\n", escape(paragraph));
         }
         out.push_str("</header>\n<main>\n");
+        // A section of empty plots would be a heading without contents.
         let is_empty = |b: &Block| matches!(b, Block::Plots(plots, _) if plots.is_empty());
         let is_shown = |s: &&Section| !s.blocks.iter().all(is_empty);
         for section in self.sections.iter().filter(is_shown) {
@@ -124,6 +125,7 @@ pub fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\t' | '\n' => out.push(c),
+            // XML 1.0 forbids these characters even as references.
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('?'),
             c => out.push(c),
         }
@@ -181,6 +183,7 @@ fn write_terms(out: &mut String, terms: &[(String, String)]) {
 }
 
 fn write_table(out: &mut String, table: &Table) {
+    // The page is not bounded by a terminal, so that only empty columns are left out.
     let mut shown = table.filled();
     if table.grouped {
         shown.retain(|i| *i > 0);

@@ -39,6 +39,7 @@ impl Axis {
                 let step = step(low, high);
                 (
                     (low / step).floor() * step,
+                    // A maximum that is exactly on a tick needs no further one.
                     (high / step - 1e-9).ceil() * step,
                 )
             }
@@ -67,6 +68,7 @@ impl Axis {
 
     /// Returns the position of `value`, clamped to the axis.
     pub(super) fn place(&self, value: f64) -> f64 {
+        // SVG has no infinite coordinates.
         let value = if value.is_finite() { value } else { self.low };
         let part = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -142,6 +144,7 @@ fn decades(low: f64, high: f64) -> (f64, f64) {
         let power = v.log10().floor() as i32;
         (power - 1..=power + 1).flat_map(|p| [1.0, 2.0, 5.0].map(|f| f * 10f64.powi(p)))
     };
+    // One tiny value would compress all others.
     let low = low.max(high / 10f64.powi(DECADES));
     let below = rounds(low)
         .filter(|r| *r <= low * (1.0 + 1e-9))

@@ -108,6 +108,7 @@ impl Chart {
     /// that fits.
     pub(crate) fn html(&self, size: (f64, f64)) -> String {
         let size = self.size.unwrap_or(size);
+        // A plot on a phone is narrower and higher.
         let narrow = (NARROW.0.min(size.0), NARROW.1.max(size.1));
         let class = if size.0 > COLUMN {
             " class=\"whole\""
@@ -192,6 +193,7 @@ impl Chart {
             let Shape::Parts(values) = &mark.shape else {
                 return None;
             };
+            // Parts without a length are left out of bars and sums.
             let value = values.get(at).filter(|v| v.is_finite() && **v > 0.0)?;
             let from = sum;
             sum += value;
@@ -221,6 +223,7 @@ impl Chart {
         // Later lines are drawn on top of earlier ones, which are visible through the gaps of their
         // patterns.
         let mut marks: Vec<&Mark> = self.marks.iter().collect();
+        // Areas first, then lines by their pattern, and rules on top.
         marks.sort_by_key(|mark| match mark.shape {
             Shape::Line { dash, .. } => 1 + dash,
             Shape::Rule { .. } => usize::MAX,

@@ -66,6 +66,7 @@ pub(super) fn spaced(ticks: Vec<(f64, String)>) -> Vec<(f64, String)> {
     let widest = ticks.iter().map(|t| text_width(&t.1)).fold(0.0, f64::max);
     let apart = ticks.windows(2).map(|two| (two[1].0 - two[0].0).abs());
     let apart = apart.fold(f64::INFINITY, f64::min).max(1.0);
+    // Labels need a gap of eight pixels.
     let every = ((widest + 8.0) / apart).ceil().max(1.0) as usize;
     ticks.into_iter().step_by(every).collect()
 }
@@ -80,6 +81,7 @@ fn places(width: f64, legend: &[&Mark]) -> impl Iterator<Item = (f64, f64)> {
     let (mut x, mut y) = (MARGIN, HEADING + 22.0);
     legend.iter().map(move |mark| {
         let length = SWATCH + 6.0 + text_width(&mark.name);
+        // A sample that does not fit begins a new line, unless it is the first of its line.
         if x > MARGIN && x + length > width - MARGIN {
             (x, y) = (MARGIN, y + LINE);
         }

@@ -110,6 +110,7 @@ fn rows<'a>(chart: &'a Chart, groups: &'a [Named]) -> Vec<Row<'a>> {
                 content,
             });
         };
+        // A single group needs no heading.
         if bars.len() > 1 && groups.len() > 1 {
             row(name, Content::Head);
         }
