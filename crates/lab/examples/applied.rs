@@ -90,6 +90,7 @@ fn compare(weir: &Path, kernels: &[String]) -> Result<(u32, u32), String> {
                     lab.kernel().release(),
                     list(&ratios, 3)
                 );
+                // Symmetric in the two sides.
                 let is_near = |r: &&f64| (1.0 / (1.0 + most)..=1.0 + most).contains(*r);
                 near += ratios.iter().filter(is_near).count() as u32;
                 all += ratios.len() as u32;

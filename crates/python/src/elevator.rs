@@ -205,6 +205,7 @@ impl Elevator {
         let config = &drive.profile.drive;
         let choice = Choice {
             drive: config,
+            // Admission must hold for the whole drive, so that its worst case is the capacity.
             capacity: config.least(u64::MAX).ok().flatten(),
             case: case.or_else(|| cases.first().map(String::as_str)),
             policy: &policy.policy.name,
@@ -216,9 +217,11 @@ impl Elevator {
         script.tune(&choice, &mut tuned).map_err(refuse)?;
         let scenario = scenario.under(&tuned);
         let mut config = Run::config(&scenario, &tuned);
+        // The caller may send more requests than the scenario's programs do.
         config.sizes = roomy(config.sizes);
         let mut layer = Layer::new(config).map_err(usage)?;
         let edits = Run::edits(&scenario, &tuned);
+        // Refused promises are an error of the caller.
         layer.change(Instant::ZERO, &edits).map_err(usage)?;
         let clients = scenario.clients.iter().map(|client| {
             let spec = StreamSpec {
@@ -287,6 +290,7 @@ impl Elevator {
         let first = self.cookies;
         let submitted = self.layer.submit(at, &batch);
         let accepted = submitted.map_or_else(|r| r.accepted, |()| batch.len());
+        // Numbers of refused requests are used again.
         self.cookies += accepted as u64;
         match submitted {
             Ok(()) => Ok((first..self.cookies).collect()),
@@ -346,6 +350,7 @@ impl Elevator {
 
 impl Elevator {
     fn at(&mut self, now: u64) -> PyResult<Instant> {
+        // The layer would clamp the time, which would hide the mistake of the caller.
         if now < self.now {
             let last = self.now;
             let reason = format!("now: {now} must not be before {last}, the time of the last call");
@@ -365,6 +370,7 @@ impl Elevator {
 
     fn name(&self, stream: StreamId) -> String {
         let client = self.clients.iter().find(|c| c.stream == stream);
+        // Streams are opened only at the beginning, so that each one has a client.
         client.map_or_else(String::new, |c| c.name.clone())
     }
 
@@ -401,6 +407,7 @@ impl Elevator {
 
 /// Enlarges tables so that callers can send more requests than the scenario's programs need.
 fn roomy(sizes: Sizes) -> Sizes {
+    // Saturation and the maximum only concern scenarios of more than 65,536 clients.
     let room = sizes.streams.saturating_mul(PER_STREAM).min(REQUESTS_MAX);
     Sizes {
         per_stream: sizes.per_stream.max(PER_STREAM),

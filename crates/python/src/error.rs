@@ -33,6 +33,7 @@ pub(crate) fn failed(failure: Failure) -> PyErr {
         Failure::Problems(problems) => wrong(&problems),
         Failure::Interrupted(_, missing) => PyKeyboardInterrupt::new_err(missing),
         Failure::Run(reason) => RunError::new_err(reason),
+        // The failures of the command are not exhaustive.
         other => RunError::new_err(format!("{other:?}")),
     }
 }

@@ -28,11 +28,13 @@ pub(crate) fn long<T: Send>(
     thread::scope(|scope| {
         let at_work = scope.spawn(|| {
             let came = work(&interrupt);
+            // The waiting thread must see the result once it sees the flag.
             done.store(true, Ordering::Release);
             waits.unpark();
             came
         });
         while !done.load(Ordering::Acquire) && !at_work.is_finished() {
+            // Without the interpreter's lock, other threads of Python continue.
             py.detach(|| thread::park_timeout(LOOK));
             if let Err(raised) = py.check_signals() {
                 interrupt.note(SIGINT);
@@ -42,6 +44,7 @@ pub(crate) fn long<T: Send>(
             }
         }
         let came = py.detach(|| at_work.join());
+        // PyO3 converts a panic to an exception of Python.
         came.map_err(|panic| resume_unwind(panic))
     })
 }

@@ -37,6 +37,8 @@ impl Source {
             .call_method1("dumps", (plain.call1((mapping,))?,))?
             .extract()?;
         let value: serde_json::Value = serde_json::from_str(&text).map_err(usage)?;
+        // A mapping is read as a file, so that it is checked by the same rules and has the same
+        // error messages.
         let text = toml::to_string(&value).map_err(|e| usage(format!("the mapping: {e}")))?;
         Ok(Self::Text(text, String::new()))
     }
@@ -50,6 +52,7 @@ impl Source {
         })?;
         // A relative path would mean another file in a process with another working directory.
         let is_file = path.extension().is_some_and(|e| e == "toml" || e == "fio")
+            // An inline drive begins with a brace and may contain slashes.
             || (word.contains('/') && !word.starts_with('{'));
         let absolute = is_file.then(|| std::path::absolute(path).ok()).flatten();
         let absolute = absolute.and_then(|path| path.to_str().map(str::to_owned));

@@ -209,6 +209,7 @@ fn found(runs: u32, seed: u64, draw: Draw, jobs: usize, interrupt: &Interrupt) -
     let search = || {
         while interrupt.signal().is_none() {
             let run = next.fetch_add(1, Ordering::Relaxed);
+            // Each thread may take one number beyond the end.
             if run >= runs {
                 break;
             }
@@ -225,11 +226,13 @@ fn found(runs: u32, seed: u64, draw: Draw, jobs: usize, interrupt: &Interrupt) -
         }
     };
     thread::scope(|scope| {
+        // More threads than seeds would do nothing.
         for _ in 0..jobs.min(runs as usize) {
             scope.spawn(search);
         }
     });
     let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Threads finish seeds in any order.
     all.sort_unstable_by_key(|(run, _)| *run);
     all.into_iter().map(|(_, outcome)| outcome).collect()
 }

@@ -68,12 +68,14 @@ fn main() -> ExitCode {
     // Failing assertions are expected, and their messages would hide the result.
     std::panic::set_hook(Box::new(|_| {}));
     let kinds: Vec<_> = kinds(&auditor).iter().copied().map(Some).collect();
+    // An auditor without scenes is tested by random operations.
     let (rounds, kinds) = match kinds.len() {
         0 => (RUNS, vec![None]),
         _ => (SCENES, kinds),
     };
     let (mut seeds, mut others, mut runs) = (Random::new(1), BTreeSet::new(), 0);
     for _ in 0..rounds {
+        // All kinds of scenes get the same seeds.
         let seed = seeds.bits();
         for &kind in &kinds {
             runs += 1;

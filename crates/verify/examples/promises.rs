@@ -123,6 +123,7 @@ fn find(mut asked: Asked) -> Result<String, String> {
     let terminal = stderr().is_terminal();
     let progress = |runs: u64| {
         move |done: u64| {
+            // A log file would contain every step of the progress.
             if terminal && (done.is_multiple_of(10) || done == runs) {
                 eprint!("\r{done} of {runs}");
             }
@@ -131,6 +132,7 @@ fn find(mut asked: Asked) -> Result<String, String> {
     let outcomes = if let Some(file) = &asked.given {
         let text = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
         let kept: Kept = serde_json::from_slice(&text).map_err(|e| format!("{file}: {e}"))?;
+        // The seeds are drawn again for the causes, in the same way as before.
         asked.plan.draw = kept.draw;
         let runs = kept.cases.len() as u64;
         search_again(kept, asked.plan.jobs, progress(runs))

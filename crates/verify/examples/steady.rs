@@ -20,6 +20,7 @@ fn main() -> ExitCode {
             ("--seed", Some(n)) => seed = n,
             ("--scene", Some(n)) => scene = Some(n),
             ("--kind", _) => kinds.retain(|kind| format!("{kind:?}") == value),
+            // An unknown argument leaves no kind, so that the usage is printed.
             _ => kinds.clear(),
         }
     }

@@ -244,6 +244,7 @@ mod tests {
         };
         // Bytes that a server sends beyond the requested range are ignored.
         survey.received(&io, u64::MAX, &[1; 9]);
+        // The part within the block is read, and the rest is ignored.
         survey.received(&io, 4000, &[0; 9000]);
         survey.completed(Instant::ZERO, &io, true);
         assert_eq!(survey.next(Instant::ZERO), Step::Finished);

@@ -64,6 +64,7 @@ mod tests {
         let names = [
             "reader-1", "reader-2", "reader-3", "reader-4", "reader-5", "total",
         ];
+        // `reader-3` differs from the others, and divides its neighbours into two groups.
         let together = ["reader 1-2", "reader-3", "reader 4-5", "total"];
         assert_eq!(called(&names), together);
         assert_eq!(called(&["a", "a", "b2", "b 3"]), ["a", "a", "b2", "b 3"]);

@@ -134,6 +134,7 @@ mod tests {
 
     #[test]
     fn where_colours_run_out_patterns_differ() {
+        // 60 policies and 16 colours: some must share a colour.
         let names: Vec<String> = (0..60).map(|n| format!("./mine-{n}.toml")).collect();
         let page = Looks::of(names.iter().map(String::as_str));
         let mut looks: Vec<_> = names.iter().map(|name| page.look(name)).collect();

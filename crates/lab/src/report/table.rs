@@ -280,6 +280,7 @@ mod tests {
             "plextor-px-256m5s",
             "a flash drive of 2012 with a controller",
         ]);
+        // The longest words of both columns and the gap need less than 34 columns.
         let text = table.text(34);
         for word in "plextor-px-256m5s a flash drive of 2012 with controller".split(' ') {
             assert!(text.split_whitespace().any(|w| w == word), "{text}");

@@ -66,6 +66,7 @@ fn compared(drive: &Config, seconds: u64) {
 
 #[test]
 fn each_kind_of_drive_is_found() {
+    // A slower kind of drive needs more virtual time for the same precision.
     compared(&Config::Null(null::Config::demo()), 20);
     compared(&Config::Ssd(ssd::Config::generic()), 60);
     compared(&Config::Hdd(hdd::Config::generic()), 300);
@@ -90,6 +91,7 @@ fn the_steady_state_of_a_full_flash_drive_is_found() {
     let found = known.step(step::WRITE_RANDOM).unwrap();
     let (found, steady) = (found.requests_per_second(), found.steady);
     println!("fresh {fresh:.0}, worn {worn:.0}, found {found:.0} writes of 4 KiB a second");
+    // The model must slow down by at least 30 %, or the test would prove nothing.
     assert!(worn < 0.7 * fresh, "there is something to be found");
     assert!(steady && (found / worn - 1.0).abs() <= 0.05);
 }
@@ -178,6 +180,7 @@ fn goes_on(drive: &Config, seconds: u64) {
             found.bytes_per_second
         );
     }
+    // At least two steps must have been checked.
     assert!(steady >= 2, "{drive:?}: {steady} steps were steady");
 }
 

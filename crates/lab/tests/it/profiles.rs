@@ -69,6 +69,7 @@ fn readers_under_no_control_leave_little_of_the_peak() {
         let of = |figure: Figure| figure.of(&drive, 2).expect("it can be measured");
         let total = of(Figure::Total(Interferers::Readers, "none"));
         let peak = of(Figure::SequentialRead);
+        // Without control, readers use at least 95 % of the sequential peak.
         assert!(total >= 0.95 * peak, "{name}: {total:.0} of {peak:.0}");
     }
 }

@@ -27,6 +27,7 @@ fn the_demo_page() {
 fn a_page_asks_for_nothing_else() {
     let page = demo_page(&sample::report(15, 10));
     whole(&page);
+    // The demo's full size: 15 readers over ten seconds.
     assert!(page.len() < 500_000, "{} bytes", page.len());
 }
 

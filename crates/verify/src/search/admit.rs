@@ -198,6 +198,7 @@ mod tests {
 
     #[test]
     fn what_next_to_nothing_is_left_of_is_still_a_max_and_fits_into_the_tenants_promise() {
+        // A factor of 1/2,000 leaves less than one of each amount.
         let mut realtime = Contract::DEFAULT.class(Class::Realtime).min_iops(3);
         (realtime.max.bandwidth, realtime.max.read_iops) = (1_000, 9);
         promise(&mut realtime, |amount| part(amount, 1, 2_000));

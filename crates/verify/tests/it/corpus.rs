@@ -13,6 +13,7 @@ use weir_verify::audit::random::{Random, Source};
 #[test]
 fn the_corpus_passes() {
     let corpus = corpus();
+    // An empty directory would let the test pass without testing anything.
     assert!(corpus.len() >= 20, "files are missing");
     for input in &corpus {
         fuzz::operations(input);
@@ -44,6 +45,7 @@ fn look_for_more() {
     for input in &kept {
         seen.extend(features(input));
     }
+    // The seed depends on the corpus, so that each call of this test searches elsewhere.
     let mut random = Random::new(seen.len() as u64);
     for _ in 0..200_000 {
         let mut input = if kept.is_empty() || random.once_in(16) {
@@ -65,6 +67,7 @@ fn look_for_more() {
                 &mut random,
             );
         }
+        // Long inputs take long to replay and rarely cause new events.
         input.truncate(1_200);
         let new = features(&input);
         if !new.is_subset(&seen) {

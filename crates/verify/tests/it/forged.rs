@@ -15,6 +15,7 @@ use weir_verify::audit::{Audit, Found};
 /// Passes recorded runs to the auditors, with `forge` applied to each call, until they find a
 /// violation.
 fn audit(mut forge: impl FnMut(&Call<'_>, Instant) -> Forged) -> Found {
+    // The same runs for every forgery.
     let mut seeds = Random::new(6);
     for _ in 0..40 {
         let record = record(seeds.bits(), 2_000);
@@ -97,6 +98,7 @@ fn first(found: &Found) -> &'static str {
 
 #[test]
 fn what_is_not_forged_is_not_found() {
+    // The auditors report nothing for the recorded runs themselves.
     assert_eq!(audit(|_, _| Forged::As).kept(), []);
 }
 
@@ -104,6 +106,7 @@ fn what_is_not_forged_is_not_found() {
 fn an_answer_that_is_lost_or_doubled_or_wrong_is_noticed_by_once() {
     let mut seen = 0;
     let mut lost = |output: &Output, out: &mut Vec<Output>| {
+        // The fiftieth completion is lost, when many requests are in flight.
         seen += u32::from(matches!(output, Output::Done(_)));
         if seen != 50 || !matches!(output, Output::Done(_)) {
             out.push(*output);
@@ -189,6 +192,7 @@ fn a_wake_up_that_is_too_late_or_past_is_noticed() {
         }
         _ => Forged::As,
     };
+    // The auditor of the timer that is late notices it first.
     assert!(["wake", "ledger", "slices"].contains(&first(&audit(late))));
     let past = |call: &Call<'_>, now| match *call {
         Call::Poll {
@@ -251,5 +255,6 @@ fn planted_bugs_apply() {
         assert!(output.status.success(), "{}: {why}", patch.display());
         patches += 1;
     }
+    // A wrong directory would let the test pass without a patch.
     assert!(patches > 80, "{patches} patches");
 }

@@ -36,6 +36,7 @@ fn tried(name: &str) -> Tried {
 fn played(case: Case) -> Tried {
     let trial = trial::trial(&case, true).unwrap_or_else(|e| panic!("{e}\n{case}"));
     let outcome = trial.outcome(&case);
+    // Every case is audited as well.
     assert_eq!(outcome.findings, (0, String::new()), "{case}");
     assert_eq!(trial.contract.refusals, 0, "{case}");
     Tried {
@@ -132,8 +133,10 @@ fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
     let [ratio] = tried.outcome.latency[..] else {
         panic!("one realtime client");
     };
+    // The tail latency may at most double.
     assert!(ratio <= 2.0, "{ratio:.2}");
     let (all, none) = (tried.all(), tried.all_under_none());
+    // The total may lose at most 5 %.
     assert!(all * 100 >= none * 95, "{all} of {none}");
 }
 
@@ -143,6 +146,7 @@ fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
 fn the_idle_class_takes_nobodys_turn() {
     let tried = tried("idle-class");
     let bfq = tried.rate_in(&tried.trial.reference.bfq, 3);
+    // In its worst second, the client must get a quarter of what BFQ gives it on average.
     assert!(tried.least(3) * 4 >= bfq, "{} beside {bfq}", tried.least(3));
     let wait = tried.outcome.idle_wait.expect("there is one of that class");
     assert!(wait <= IDLE_MS, "{wait} ms");
@@ -197,6 +201,7 @@ fn a_stream_beside_random_reads_leaves_the_disk_as_busy() {
 fn eight_streams_on_a_disk_all_get_on() {
     let tried = tried("eight-streams");
     let (all, bfq) = (tried.all(), tried.all_in(&tried.trial.reference.bfq));
+    // The total must reach that of BFQ.
     assert!(all >= bfq, "{all} beside {bfq}");
     let rates: Vec<u64> = (0..8).map(|c| tried.rate(c)).collect();
     let least = rates.iter().min().expect("eight");
@@ -225,6 +230,7 @@ fn what_a_promise_of_random_reads_leaves_of_a_disk_grows_as_it_shrinks() {
         others(&less),
         others(&more)
     );
+    // None of the fifteen other clients starves.
     assert!((1..16).all(|c| less.rate(c) > 0));
 }
 
@@ -250,6 +256,7 @@ fn promises_that_are_exceeded_cost_nothing() {
         tried.keeps();
         tried.wastes_nothing();
         let (all, none) = (tried.all(), tried.all_under_none());
+        // The total may lose at most 10 %.
         assert!(all * 10 >= none * 9, "{all} of {none}");
     }
 }
@@ -262,6 +269,7 @@ fn a_member_has_what_the_tenants_share_leaves_it_beside_a_promised_one() {
     tried.keeps();
     tried.wastes_nothing();
     let due = 150_000_000 / 11;
+    // In its worst second, the member must get half of the amount due.
     assert!(tried.least(1) * 2 >= due, "{} of {due}", tried.least(1));
 }
 

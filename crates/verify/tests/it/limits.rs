@@ -26,6 +26,7 @@ fn draw(random: &mut Random) -> Drawn {
         rate: if by_requests {
             random.magnitude(1 << 24)
         } else {
+            // From a kilobyte per second to 17 GB/s.
             1_000 + random.magnitude(1 << 34)
         },
         by_requests,
@@ -42,6 +43,7 @@ fn draw(random: &mut Random) -> Drawn {
 
 fn layer(drawn: &Drawn) -> (Audited, StreamId) {
     let config =
+        // A request is never longer than a command, so that each one has a single piece.
         Config::of(elevator::Config::None).drive(DriveShape::default().max_transfer(1 << 18));
     let mut layer = Witness::beside(config, false).unwrap();
     let max = if drawn.by_requests {
@@ -108,6 +110,7 @@ fn releases(drawn: &Drawn) -> Vec<Instant> {
             now = wake.expect("requests wait for a limit").at;
         }
     }
+    // The auditors agree with the check below.
     assert_eq!(layer.observer().audit.found().kept(), [], "{drawn:?}");
     done
 }

@@ -18,6 +18,7 @@ fn random_operations_break_nothing_and_reach_everything() {
             Err(failure) => panic!("{failure}"),
         }
     }
+    // An event that never occurs would leave its auditor without work.
     assert!(tally.missing().is_empty(), "{tally:?}");
     let sum = seconds.kept + seconds.all_short() + seconds.all_excused();
     assert_eq!(seconds.promised, sum);

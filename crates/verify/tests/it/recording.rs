@@ -29,6 +29,7 @@ fn forged(record: &[u8]) -> Option<Vec<u8>> {
                 outputs,
                 wake: Some(wake),
             } => {
+                // The smallest possible difference.
                 let at = wake.at + Span::from_nanos(1);
                 let wake = Some(Wake { at, ..wake });
                 forged.append(frame.now, &Call::Poll { outputs, wake });

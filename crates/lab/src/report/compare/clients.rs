@@ -273,6 +273,7 @@ mod tests {
         assert_eq!(said(client(Fate::Kept, 1, 1, 1)), bad("kept, starves"));
         assert_eq!(said(client(Fate::Broken, 0, 1, 0)), bad("short 3 of 30 s"));
         assert_eq!(
+            // Of 15 alike clients, one failed its promise and two starve.
             said(client(Fate::Broken, 14, 15, 2)),
             bad("14 of 15 kept, 2 of 15 starve")
         );

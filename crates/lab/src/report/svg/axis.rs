@@ -184,6 +184,7 @@ mod tests {
     #[test]
     fn linear_ticks_are_round() {
         assert_eq!(
+            // A range of 11.3 in steps of 2 has six intervals.
             labels(Scale::Linear, &[0.9, 11.3]),
             ["0", "2", "4", "6", "8", "10", "12"]
         );
@@ -234,6 +235,7 @@ mod tests {
 
     #[test]
     fn of_many_decades_the_highest_are_shown() {
+        // Of 15 decades, the upper nine are shown.
         let wide = labels(Scale::Log, &[1e-9, 1e6]);
         assert_eq!(
             wide,
