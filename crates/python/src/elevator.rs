@@ -195,6 +195,7 @@ impl Elevator {
         case: Option<&str>,
     ) -> PyResult<Self> {
         let script = scenario.one()?;
+        // A scenario with cases uses the first one by default.
         let cases = script.cases();
         if let Some(unknown) = case.filter(|case| !cases.iter().any(|c| c == case)) {
             let (name, all) = (script.name(), cases.join(", "));
@@ -267,6 +268,8 @@ impl Elevator {
     /// Submits requests at `now`, all at once. Returns their numbers, which identify them when they
     /// complete. If a request is refused, those before it are accepted.
     fn submit(&mut self, now: u64, requests: Vec<Request>) -> PyResult<Vec<u64>> {
+        // All requests are converted before the first is submitted, so that an unknown name submits
+        // none.
         let batch = requests.iter().enumerate().map(|(at, request)| {
             let client = self.client(&request.client)?;
             let flags = if request.sync {

@@ -123,12 +123,12 @@ impl Plan {
         let open = self.open(known);
         let (first, step) = open.first()?;
         let weights: u64 = open.iter().map(|(d, _)| u64::from(d.weight)).sum();
-        // The remaining time is divided anew at each step, so that time saved by one step goes to
+        // The remaining time is divided again at each step, so that time saved by one step goes to
         // all others.
         let part = u128::from(left.as_nanos()) * u128::from(first.weight) / u128::from(weights);
         let part = Span::from_nanos(u64::try_from(part).unwrap_or(u64::MAX));
         let mut step = step.clone();
-        // A flush at the very end would delay nobody.
+        // No step follows the last one that would have to wait for the drive's buffer.
         step.flush &= open.len() > 1;
         Some((step, part))
     }

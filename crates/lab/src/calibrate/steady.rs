@@ -231,6 +231,7 @@ mod tests {
             let rest = scatter.iter().map(|s| level * (1.0 + s));
             let windows: Vec<f64> = beginning.iter().map(|b| b * level).chain(rest).collect();
             let found = of(&windows);
+            // The beginning is at least 1.3 times the level, so that all of it must be cut off.
             prop_assert_eq!(found.skipped >= beginning.len(), true);
             prop_assert!((found.interval.mean / level - 1.0).abs() < 0.03);
         }

@@ -186,6 +186,7 @@ impl Experiment {
         let mut files: Vec<PathBuf> = files
             .filter(|f| f.extension().is_some_and(|e| e == "toml"))
             .collect();
+        // The order of a directory depends on the file system.
         files.sort();
         files.iter().map(|file| Self::read(file)).collect()
     }

@@ -32,6 +32,7 @@ pub fn write(compared: &Compared<'_>, runs: u32, seconds: u32) -> Written {
         for (case, of_case) in cases {
             for row in of_case {
                 rows += &record(experiment, case, row);
+                // The page shows only differences, and the table has every row.
                 if row.verdict() == Verdict::Differs {
                     page += &line(experiment, case, row);
                 }
@@ -55,6 +56,7 @@ fn counts(text: &mut String, compared: &Compared<'_>) {
         "\nOf {} rows, {agree} agree, {differ} differ and {} are inconclusive. {:.1} % of the conclusive rows agree.\n",
         rows().count(),
         count(Verdict::Inconclusive),
+        // Inconclusive rows are left out of the percentage.
         100.0 * agree as f64 / ((agree + differ).max(1)) as f64
     );
     *text += "| Experiment | Case | Policy | Rows | Agree | Differ | Inconclusive |\n|---|---|---|---|---|---|---|\n";
@@ -189,6 +191,7 @@ fn unit(figure: Figure) -> (&'static str, f64) {
 /// Formats a number with about three digits.
 fn figure(value: f64) -> String {
     match value {
+        // Large numbers need no decimals.
         v if v >= 100.0 => format!("{v:.0}"),
         v if v >= 10.0 => format!("{v:.1}"),
         v => format!("{v:.2}"),

@@ -46,12 +46,14 @@ pub fn fill(weir: &Path, kernel: &str, which: &[&str]) -> Result<(), String> {
     for figure in figures() {
         let key = figure.key();
         let is_meant = which.is_empty() || which.iter().any(|w| key.contains(w));
+        // Figures that are stored are not measured again.
         if there.contains_key(&key) || !is_meant {
             continue;
         }
         let found = figure.play(&lab).map_err(|e| format!("{key}: {e}"))?;
         eprintln!("{key}: {found:?}");
         there.insert(key, found);
+        // Each figure is stored at once, so that an interrupted command loses none.
         write(&there)?;
     }
     Ok(())

@@ -180,6 +180,7 @@ fn direct(
 ) -> Result<Results, Error> {
     let mut scenario = Scenario::new("figure", drive.clone(), time);
     scenario.warm_up = Span::from_millis(100);
+    // A model without a size has no end that could be reached.
     let size = drive.size().unwrap_or(FILE);
     let file = file.map_or(size, |file| file.min(size));
     scenario.tenant("client", Contract::DEFAULT, file, program);
@@ -227,6 +228,7 @@ fn play(
         sum += target.mean() * target.count() as f64;
         bytes += results.total.bytes();
         nanos += results.total.length_ns();
+        // On a slow drive, a single run has only a few reads.
         if count >= ENOUGH {
             break;
         }

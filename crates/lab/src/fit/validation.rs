@@ -62,6 +62,7 @@ pub fn validate(
     // If every parameter is determined by a figure, there is only one set.
     let sets = if sheet.plausible.is_empty() { 0 } else { sets };
     let sets = ensemble(sheet, drive, sets, jobs, &|n| done(n * 700 / sets.max(1)))?;
+    // A figure without a tolerance was not used in the fit.
     let predicted = rows.iter().map(|r| r.published.within.is_none());
     let figures: Vec<_> = rows
         .iter()
@@ -83,6 +84,7 @@ pub fn validate(
         (0..figures.len()).map(|i| Interval::of(measured.iter().map(|m| m[i]).collect()));
     let intervals = predicted.map(|p| if p { columns.next().flatten() } else { None });
     let intervals = intervals.collect();
+    // Only sheets with figures of the `latency` scenario get its further tables.
     let latency = rows.iter().any(|r| matches!(r.figure, Figure::Latency(..)));
     Ok(Validation {
         name: sheet.profile.name.clone(),
@@ -154,6 +156,7 @@ const LINUX: &str = include_str!("linux.txt");
 fn linux(drive: &str, figure: Figure) -> Option<String> {
     let key = format!("{drive}: {}", figure.name());
     let mut lines = LINUX.lines().map(|line| line.split(" | "));
+    // The line begins with the key. The number of reads follows, and then the mean.
     let mut own = lines.find_map(|mut fields| (fields.next()? == key).then_some(fields))?;
     let mean = own.nth(1)?.parse().ok()?;
     Some(figure.measure().text(mean))

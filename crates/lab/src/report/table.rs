@@ -139,6 +139,7 @@ impl Table {
 
     fn push<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>, strong: bool) {
         let mut cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        // Every row has a cell for each column, so that columns can be indexed.
         cells.resize(self.columns.len(), String::new());
         self.rows.push(Row {
             cells,

@@ -25,15 +25,15 @@ pub enum Fact<'a> {
     /// The result of [`Layer::cancel`](weir_core::Layer::cancel): the slot of the request, if it
     /// exists, and the returned value.
     Cancelled(Option<u32>, bool),
-    /// A request was accepted; the model already has it, in this slot.
+    /// A request was accepted. The model already has it, in this slot.
     Accepted(u32),
     /// A request was refused, for the given reason.
     Refused(&'a Request, Reject),
-    /// A tag was completed; `None` if it was not in flight.
+    /// A tag was completed. The piece is `None` if the tag was not in flight.
     Returned(&'a Completion, Option<&'a Flight>),
     /// The result of [`Layer::stall`](weir_core::Layer::stall): the space, and the returned value.
     Stalled(SpaceId, bool),
-    /// A change was requested; if it was accepted, the model has already applied it.
+    /// A change was requested. If it was accepted, the model has already applied it.
     Changed(&'a [Edit], &'a Result<Promised, Refusal>),
     /// A request and its members were merged into another request: the slots of both.
     Merged(Option<u32>, Option<u32>),

@@ -39,7 +39,7 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// Checks an elevator that keeps contracts; other elevators are not checked.
+    /// Checks an elevator that keeps contracts. Other elevators are not checked.
     pub fn new(model: &Model) -> Self {
         let timeout = match model.config.elevator {
             elevator::Config::Contract(config) => config.idle_class_timeout,

@@ -450,6 +450,7 @@ mod tests {
             },
         };
         group.promise.sent(false);
+        // Three seconds of ten requests each.
         for n in 1..=30 {
             let now = n * SECOND_NS / 10;
             group.promise.pass(now - 1, Window::default(), 0);

@@ -30,6 +30,7 @@ fn clients(case: &Case, trial: &Trial) -> String {
     let (reference, contract) = (&trial.reference, &trial.contract.clients);
     let rate = |got: &Got| got.bytes / case.seconds();
     for (index, client) in case.scenario.clients.iter().enumerate() {
+        // Only some programs are run alone.
         let alone = reference.alone[index].map_or_else(|| "-".into(), |a| format!("{a:.0}"));
         let realtime = reference.realtime[index]
             .as_ref()

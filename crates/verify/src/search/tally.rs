@@ -168,6 +168,8 @@ const ROWS: &[Row] = &[
     Row("kept, % without realtime", ["99.8", "99.5", "98"], |all| {
         let mut some = feasible(all);
         some.retain(|o| !o.realtime);
+        // Realtime clients compete with promises, so that runs without them have goals of their
+        // own.
         kept(&some)
     }),
     Row("kept under bfq, % of feasible", NO_GOAL, |all| {
@@ -179,6 +181,7 @@ const ROWS: &[Row] = &[
         ["99.99", "99.95", NOT_WORSE],
         |all| {
             let seconds = feasible(all).into_iter().map(|o| o.nearly);
+            // Seconds of all runs are added up, so that long runs weigh more than short ones.
             let (near, of) = seconds.fold((0, 0), |sum, n| (sum.0 + n.0, sum.1 + n.1));
             per_cent(near, of)
         },
@@ -392,6 +395,7 @@ pub fn list(outcomes: &[Outcome]) -> String {
 /// Returns the outcomes that fail in this way, the worst first.
 pub fn failing(outcomes: &[Outcome], failure: Failure) -> Vec<&Outcome> {
     let mut found: Vec<(f64, &Outcome)> = (outcomes.iter())
+        // Outcomes that do not fail in this way have no badness.
         .filter_map(|o| Some((failure.badness(o)?, o)))
         .collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -451,6 +455,7 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_is_counted_in_totals_only() {
         let mut all = vec![outcome(1.0), outcome(0.5), outcome(0.7)];
+        // The third run cannot keep its promises, and must count only in the totals.
         all[2].feasible = false;
         all[2].total = Some(0.25);
         all[2].part = 0.8;
@@ -465,6 +470,7 @@ mod tests {
 
     #[test]
     fn a_run_is_in_the_column_of_what_is_promised_and_in_the_block_of_its_kind() {
+        // Values at both sides of the columns' bounds, and one run on a disk.
         let parts = [0.5, 0.500_001, 0.9, 0.900_001, 0.0];
         let mut all: Vec<Outcome> = parts
             .map(|part| Outcome {
@@ -494,6 +500,7 @@ mod tests {
             among_all: 0.5,
             beside_promised: 1.0,
         };
+        // 99 realtime clients in each of four columns give the widest figure, 396 of 396.
         let one = |part| Outcome {
             part,
             served: vec![served; 99],
@@ -534,6 +541,7 @@ mod tests {
     #[test]
     fn realtime_clients_are_short_beside_all_if_not_beside_promised_ones() {
         let mut one = outcome(1.0);
+        // Short and feasible, short and not feasible, not short, and short and feasible again.
         let parts = [(0.89, 0.9), (0.5, 0.89), (0.9, 1.0), (0.7, 1.0)];
         let served = parts.map(|(among_all, beside_promised)| Served {
             among_all,
@@ -578,6 +586,7 @@ mod tests {
 
     #[test]
     fn each_measure_fails_beyond_its_bound() {
+        // Each value of `good` is exactly at its bound, and each of `bad` just beyond it.
         let mut good = outcome(1.0);
         (good.share_off, good.idle_wait) = (Some(0.1), Some(400.0));
         good.latency = vec![4.0];

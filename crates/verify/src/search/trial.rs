@@ -211,6 +211,7 @@ fn observed(
 ) -> Result<Played, Broken> {
     let mut scenario = case.scenario.clone();
     if let Some(events) = events {
+        // Auditors listen to all events, for which the default capacity may be too small.
         scenario.sizes = Some(scenario.sizes(policy).events(events));
     }
     let mut watch = Watch::new(case, policy);
@@ -367,9 +368,11 @@ impl Trial {
         let worst = judge::worst(&self.judged);
         let reference = &self.reference;
         let bfq_keeps = reference.judged_bfq.iter().all(Judged::is_kept);
+        // Seconds just short of a promise are counted apart from those that are far off.
         let near = self.judged.iter().filter(|j| j.part() >= 0.9);
         let promised = case.groups().any(|g| case.is_promised(g));
         Outcome {
+            // The caller knows the seed, if the case was drawn.
             seed: 0,
             kind: case.kind(),
             title: title(case),
@@ -434,6 +437,7 @@ impl Trial {
         let clients = self.contract.clients.iter().zip(&self.reference.realtime);
         let ratios = clients.filter_map(|(got, alone)| {
             let alone = alone.as_ref().map(|a| a.p99).filter(|a| *a > 0)?;
+            // Without a completed request, there is no latency to compare.
             (got.p99 > 0).then(|| got.p99 as f64 / alone.max(least) as f64)
         });
         ratios.collect()
@@ -483,6 +487,7 @@ impl Trial {
         if bytes(more) as f64 >= 0.9 * alone * SECONDS as f64 {
             return None;
         }
+        // With correct shares, the bandwidth per share is the same for all.
         let each = |c: usize| bytes(c) as f64 / share(c);
         let (low, high) = if each(less) <= each(more) {
             (less, more)
@@ -507,6 +512,7 @@ fn is_clone(case: &Case, at: usize) -> bool {
     let free = contract.class == Class::BestEffort
         && !contract.max.is_limited()
         && !case.is_client_promised(at);
+    // Only a client that always has requests uses all of its share.
     let closed = program.arrival == (weir_model::load::Arrival::Closed { think: Span::ZERO });
     let below_root = case.path(group).count() == 1;
     let alone = case
@@ -587,6 +593,7 @@ pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Broken>) -> Result<T, Br
 /// Returns the message of a panic.
 fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    // A panic with arguments carries a `String`, and one without them a `&str`.
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     format!("panic: {}", text.unwrap_or_default())
 }

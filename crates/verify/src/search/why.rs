@@ -204,6 +204,7 @@ mod tests {
         let missed = Judged {
             group: GroupId(1),
             second: 0,
+            // Half of the promise was served, so that the other half takes as long again.
             served: 50,
             owed: 100,
             lacks: 50,

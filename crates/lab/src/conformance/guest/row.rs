@@ -107,6 +107,7 @@ impl Built {
         let mut policy = policy::find(policy).map_err(|e| wrong(&e))?;
         let built = script.scenario(&choice).map_err(|e| wrong(&e))?;
         script.tune(&choice, &mut policy).map_err(|e| wrong(&e))?;
+        // The policy may set properties of the host, such as `nr_requests`.
         let scenario = built.under(&policy);
         let name = script.target();
         let target = scenario.clients.iter().position(|c| c.name == name);
@@ -134,6 +135,7 @@ impl Rows {
         let mut all = Vec::new();
         for block in &self.rows {
             let cases = block.cases.as_ref();
+            // A scenario without cases has one row per drive and policy.
             let cases = cases.map_or_else(|| vec![None], |c| c.iter().cloned().map(Some).collect());
             for (drive, case) in block
                 .drives

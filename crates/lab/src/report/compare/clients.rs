@@ -120,6 +120,7 @@ pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
         let promised: usize = promised.map(|c| c.count).sum();
         let starved: usize = clients().map(|c| c.starved).sum();
         let bad = |is: bool| if is { Tone::Bad } else { Tone::Good };
+        // Without promises there is nothing to keep.
         let promises = match promised {
             0 => ("-".to_owned(), Tone::Plain),
             all => (format!("{kept} of {all}"), bad(kept < all)),

@@ -104,6 +104,7 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
         .others(&report.target)
         .map(|r| r.bandwidth_mb_per_s)
         .collect();
+    // The median is not affected by a single client that starves.
     if let Some(middle) = median(&others) {
         card.rows
             .push(("others' median".into(), format!("{} MB/s", figure(middle))));

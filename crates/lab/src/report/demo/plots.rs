@@ -42,6 +42,7 @@ pub(super) fn target_over_time(report: &DemoReport) -> Option<Chart> {
 pub(super) fn everyone_over_time(report: &DemoReport) -> Vec<Chart> {
     let records = report.policies.iter().flat_map(|p| &p.records);
     let values = records.filter_map(|r| r.series_mb_per_s.as_ref()).flatten();
+    // All plots have the same axis, so that policies can be compared across plots.
     let reach: Vec<f64> = values.map(|v| v.max(FLOOR)).collect();
     let plots = report.policies.iter();
     let plots = plots.filter_map(|result| everyone(report, result, &reach));
@@ -180,6 +181,7 @@ fn by_policy(report: &DemoReport, marks: Vec<Mark>) -> Chart {
 /// Returns the mark of the target's promise.
 fn promise(report: &DemoReport) -> Option<Mark> {
     let policies = report.policies.iter();
+    // The promise is the same under each policy, so that the first one found is taken.
     let mut records = policies.filter_map(|p| p.client(&report.target));
     let value = records.find_map(|r| r.promised_mb_per_s)?;
     Some(Mark {

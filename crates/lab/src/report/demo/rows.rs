@@ -47,6 +47,7 @@ pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> 
         Column::text("limited by").dropped(5),
     ]);
     for fold in fold(report, result) {
+        // A single client has no range.
         if all || fold.records.len() == 1 {
             for record in fold.records {
                 let row = row(&record.client, &[record], f64::min, limit(&[record]));
@@ -60,6 +61,7 @@ pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> 
             let label = |end| format!("{} {end}", fold.label);
             let limited = limit(&fold.records);
             table.row(row(&label("min"), &fold.records, f64::min, limited));
+            // The limit of all is shown once, in the row above.
             table.row(row(&label("max"), &fold.records, f64::max, ""));
         }
     }

@@ -46,6 +46,7 @@ pub(super) fn write(chart: &Chart, canvas: &mut Canvas, mut frame: Frame, groups
             .map(|r| text_width(r.name)),
     );
     let values = widest(&mut rows.iter().map(|row| text_width(&plot.value(row))));
+    // Names get at most half of the width, and values at most 30 %.
     frame.left = (names + MARGIN + 14.0).min(width * 0.5);
     let end = width + 10.0;
     frame.right = (end - values - 10.0).max(width * 0.7);
@@ -161,6 +162,7 @@ impl<'a> Plot<'a> {
         match row.content {
             Content::Head => String::new(),
             Content::Bar(_, bar) => bar.map_or_else(|| "-".into(), |bar| self.text(bar.value)),
+            // Without a text of its own, the row shows the sum of its parts.
             Content::Parts("") => self.text(self.chart.sum(row.group)),
             Content::Parts(text) => text.to_owned(),
         }

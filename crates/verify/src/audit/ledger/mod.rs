@@ -136,6 +136,7 @@ impl Ledger {
         if live.released {
             found.add(format_args!("charged twice: {live:?}"));
         }
+        // The layer and the client must agree on the size of a request.
         if bytes != request.charge() {
             found.add(format_args!("charged with {bytes} bytes: {request:?}"));
         }

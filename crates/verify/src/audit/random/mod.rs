@@ -82,6 +82,7 @@ pub fn record(seed: u64, steps: u64) -> Vec<u8> {
 /// # Errors
 /// Returns a failure if an auditor found a violation.
 pub fn run_plan(source: &mut impl Source, plan: Plan, steps: u64) -> Result<Summary, Failure> {
+    // The plan is consumed by the run, but a failure must show it.
     let drawn = format!("{:?}", plan.config);
     let (driver, done) = perform(source, plan, steps, false);
     let found = driver.layer.observer().audit.found();
@@ -120,6 +121,7 @@ fn perform<S: Source>(
         done += 1;
     }
     if driver.layer.observer().audit.found().is_empty() {
+        // After a violation, the layer may never become idle.
         driver.drain();
     }
     (driver, done)

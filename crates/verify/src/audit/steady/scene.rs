@@ -111,7 +111,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Shares under `bfq`, charged by service, on a tree of two levels; some clients come and go.
+    /// Shares under `bfq`, charged by service, on a tree of two levels, where some clients pause.
     BfqShares = kinds::bfq_shares,
     /// Shares under `contract`, shared by bytes, on a tree of two levels, where some clients pause.
     ContractShares = kinds::contract_shares,
@@ -119,15 +119,19 @@ kinds! {
     CostShares = kinds::cost_shares,
     /// Shares under `cfq` where it charges by requests, all of one size, on a tree of two levels.
     CfqShares = kinds::cfq_shares,
-    /// `cfq` where it idles: clients with think time among others that always have requests.
+    /// Waits under `cfq` where it idles: clients with think time among others that always have
+    /// requests.
     CfqWaits = kinds::cfq_waits,
-    /// `bfq` with Linux's defaults: an idle client, and clients with think time, among others that always have requests.
+    /// Waits under `bfq` with the defaults of Linux: a client of the idle class, and clients with
+    /// think time, among others that always have requests.
     BfqWaits = kinds::bfq_waits,
-    /// `contract`: an idle client among others.
+    /// Waits under `contract`: a client of the idle class among others.
     ContractWaits = kinds::contract_waits,
-    /// `mq-deadline`: readers and writers, each of which would go on for ever where it is.
+    /// Waits under `mq-deadline`: readers and writers, each of which could continue for ever where
+    /// it is.
     DeadlineWaits = kinds::deadline_waits,
-    /// `kyber`: readers and writers, with targets for latency that leave one of them few places in the drive.
+    /// Waits under `kyber`: readers and writers, with targets for latency that leave one of them
+    /// few places in the drive.
     KyberWaits = kinds::kyber_waits,
     /// Mins on a drive that can keep them: clients with one small request at a time among others that stream.
     Promises = kinds::promises,
@@ -135,9 +139,9 @@ kinds! {
     Requests = contracts::requests,
     /// Mins of tenants, and of some of their members.
     Tenants = contracts::tenants,
-    /// Realtime clients among promised and greedy ones: whether they are served at once.
+    /// Realtime clients among promised and greedy ones, which must be served at once.
     Realtime = contracts::realtime,
-    /// Realtime clients among promised and greedy ones: whether promises are kept alongside them.
+    /// Realtime clients among promised and greedy ones, next to which promises must be kept.
     RealtimeBeside = contracts::realtime_beside,
     /// Realtime clients whose limits let them send at once the amount of up to a tenth of a second.
     RealtimeBursts = contracts::realtime_bursts,
@@ -145,17 +149,18 @@ kinds! {
     RealtimeLarge = contracts::realtime_large,
     /// A realtime client with requests so small that its limit, in bytes, lets it take the whole drive.
     RealtimeSmall = contracts::realtime_small,
-    /// Promised clients on a drive slower than its stated capacity: all get less, in proportion.
+    /// Promised clients on a drive slower than its stated capacity, all of which get less in
+    /// proportion.
     SlowDrive = contracts::slow_drive,
     /// Promised clients and a realtime one on a drive slower than its stated capacity.
     SlowRealtime = contracts::slow_realtime,
     /// Clients of the idle class in tenants that are served often.
     IdleMembers = contracts::idle_members,
-    /// Clients of the idle class beside each other, in tenants of the idle class or of little share, and among promised and
-    /// realtime ones that may take the whole drive.
+    /// Clients of the idle class next to each other, in tenants of the idle class or of small
+    /// share, and among promised and realtime clients that may take the whole drive.
     IdleDeep = contracts::idle_deep,
-    /// Promises of all kinds while clients come and go, pause, are put on hold, cancel requests and get other contracts, on a drive
-    /// that is sometimes busy and sometimes fails.
+    /// Promises of all kinds while clients connect and disconnect, pause, are put on hold, cancel
+    /// requests and get other contracts, on a drive that is sometimes busy and sometimes fails.
     Unrest = contracts::unrest,
     /// Promises of all kinds, with clients of the classes realtime and idle among them, while
     /// clients connect and disconnect and contracts change.
