@@ -102,7 +102,7 @@ pub(crate) struct Dispatch {
     cookie: u64,
     /// The operation of the request.
     op: &'static str,
-    /// First byte of the piece in its space.
+    /// The first byte of the piece in its space.
     offset: u64,
     /// The length of the piece in bytes.
     length: u32,
@@ -174,7 +174,7 @@ pub(crate) struct Step {
     done: Vec<Py<Done>>,
     /// Clients that must not send further requests for now.
     paused: Vec<String>,
-    /// Clients that may send again.
+    /// Clients that may send requests again.
     resumed: Vec<String>,
     /// The time at which to call `poll` again even if nothing happens, or `None` if that is not
     /// necessary.

@@ -39,9 +39,11 @@ pub enum Figure {
     Access,
     /// The latency of sequential reads of 32 KiB, one at a time, in nanoseconds.
     OneAtATime,
-    /// The target's mean read latency in a case of the `latency` scenario under a policy, in nanoseconds.
+    /// The target's mean read latency in a case of the `latency` scenario under a policy, in
+    /// nanoseconds.
     Latency(Interferers, &'static str),
-    /// The target's mean read latency in a case of the `latency-sporadic` scenario under a policy, in nanoseconds.
+    /// The target's mean read latency in a case of the `latency-sporadic` scenario under a policy,
+    /// in nanoseconds.
     Sporadic(Interferers, &'static str),
     /// The total bandwidth in a case of the `latency` scenario under a policy, in bytes per second.
     Total(Interferers, &'static str),

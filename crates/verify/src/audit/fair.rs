@@ -60,7 +60,8 @@ pub struct Fair {
 }
 
 impl Fair {
-    /// Checks an elevator that promises a lag of `lag` bytes after its first `skip` turns, and of `owed` bytes of the lightest sibling.
+    /// Checks an elevator that promises a lag of `lag` bytes after its first `skip` turns, and of
+    /// `owed` bytes of the lightest sibling.
     pub fn new(model: &Model, lag: u64, owed: u64, skip: u64) -> Self {
         let groups = model.config.sizes.groups as usize;
         let entities = groups + model.config.sizes.streams as usize;

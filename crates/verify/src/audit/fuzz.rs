@@ -1,4 +1,4 @@
-//! Entry points for fuzzers.
+//! Entry points for fuzzers, which provide the decisions of a run as bytes.
 
 use crate::audit::random::{Bytes, Failure, Plan, Summary, run_plan};
 

@@ -35,13 +35,14 @@ counts! {
     refused ["refused"];
     /// Requests that were throttled by limits.
     limited ["limited"];
-    /// Requests cancelled: with nothing in the drive, with a part of it, with all of it.
+    /// Requests that were cancelled with nothing in the drive, with a part of it, or with all of
+    /// it.
     cancelled ["cancelled before the drive", "cancelled half way", "cancelled too late"];
-    /// Streams closed with requests.
+    /// Streams that were closed while they had requests.
     closed ["closed"];
-    /// Streams put on hold with requests.
+    /// Streams that were put on hold while they had requests.
     held ["held"];
-    /// Changes accepted, refused for the sums, refused for other reasons.
+    /// Changes that were accepted, refused because of the sums, or refused for other reasons.
     changes ["changed", "over capacity", "change refused"];
     /// Pieces after the first one of a request.
     split ["split"];
@@ -49,13 +50,13 @@ counts! {
     again ["again"];
     /// Flush commands that served more than one flush.
     joined ["joined"];
-    /// Answers: done, failed, cancelled.
+    /// Requests that completed with success, with an error, or by cancellation.
     answers ["ok", "error", "cancelled"];
     /// Completions of tags that were not in flight.
     stray ["stray"];
-    /// Streams paused and resumed.
+    /// Notices to pause and to resume streams.
     notices ["pause", "resume"];
-    /// Wake-ups requested.
+    /// Wake-ups that were requested, by their reason.
     wakes ["wake: limit", "wake: idling", "wake: budget", "wake: latency", "wake: retry", "wake: cost"];
     /// Turns begun.
     turns ["turns"];

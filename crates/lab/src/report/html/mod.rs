@@ -114,7 +114,8 @@ impl Section {
     }
 }
 
-/// Escapes text for HTML and XML, in elements and in attributes. Characters that XML forbids become a question mark.
+/// Escapes text for HTML and XML, in elements and in attributes. Characters that XML forbids become
+/// a question mark.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

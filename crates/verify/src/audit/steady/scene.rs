@@ -133,11 +133,12 @@ kinds! {
     /// Waits under `kyber`: readers and writers, with targets for latency that leave one of them
     /// few places in the drive.
     KyberWaits = kinds::kyber_waits,
-    /// Mins on a drive that can keep them: clients with one small request at a time among others that stream.
+    /// Mins on a drive that can keep them: clients with one small request at a time among others
+    /// that read large requests.
     Promises = kinds::promises,
     /// Mins in requests and in bytes, of readers and writers.
     Requests = contracts::requests,
-    /// Mins of tenants, and of some of their members.
+    /// Mins of tenants and of some of their members.
     Tenants = contracts::tenants,
     /// Realtime clients among promised and greedy ones, which must be served at once.
     Realtime = contracts::realtime,
@@ -147,7 +148,8 @@ kinds! {
     RealtimeBursts = contracts::realtime_bursts,
     /// Realtime clients with requests that take the drive longer than a promised client can wait.
     RealtimeLarge = contracts::realtime_large,
-    /// A realtime client with requests so small that its limit, in bytes, lets it take the whole drive.
+    /// A realtime client with requests so small that its limit, in bytes, lets it take the whole
+    /// drive.
     RealtimeSmall = contracts::realtime_small,
     /// Promised clients on a drive slower than its stated capacity, all of which get less in
     /// proportion.
