@@ -1,8 +1,11 @@
-//! `applied WEIR [KERNEL...]`: contracts that `weir apply` has put in force under real kernels, beside the simulator under the same file.
+//! `applied WEIR [KERNEL...]` compares contracts that `weir apply` has activated under real kernels
+//! with the simulator under the same contracts.
 //!
-//! In a guest the program WEIR serves a modelled drive, `weir apply` sets the kernel by a file of contracts, and in each cgroup fio reads in
-//! sequence past the page cache, 8 requests of 128 KiB at a time, for five seconds: the drive is the bottleneck. The simulator plays the same
-//! clients with the same contracts under the same policy. What each cgroup gets is compared, in MB/s.
+//! In a guest, the program WEIR serves a modelled drive, and `weir apply` configures the kernel by
+//! a file of contracts. In each cgroup, fio reads sequentially with direct I/O, with 8 requests of
+//! 128 KiB in flight, for five seconds, so that the drive is the bottleneck. The simulator runs the
+//! same clients with the same contracts under the same policy. The bandwidths of the cgroups are
+//! compared, in MB/s.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,14 +16,15 @@ use weir_linux::guest::Kernel;
 use weir_linux::play::guest::Lab;
 use weir_sim::Run;
 
-/// Seconds measured, behind one that is not.
+/// The measured seconds, which follow a second of warm-up.
 const SECONDS: u32 = 5;
 
-/// Shares of the cgroups, and MB/s for each at most where the policy limits.
+/// The shares of the cgroups, and their limits in MB/s if the policy has limits.
 const SHARES: [u32; 3] = [400, 200, 100];
 const MOST: [u32; 3] = [20, 40, 80];
 
-/// What is put in force: a policy of Weir's, whether shares and limits are stated, and how near the two sides are to be.
+/// The compared policies: their names, whether shares and limits are stated, and the tolerance of
+/// the comparison.
 const POLICIES: [(&str, bool, bool, f64); 4] = [
     ("io.max", false, true, 0.02),
     ("bfq", true, false, 0.15),
@@ -28,7 +32,7 @@ const POLICIES: [(&str, bool, bool, f64); 4] = [
     ("bfq + io.max", true, true, 0.15),
 ];
 
-/// The drives: flash, and a disk, for which the S suite sets io.cost otherwise.
+/// The drives: flash, and a rotating disk, for which the S suite configures io.cost differently.
 const DRIVES: [(&str, &str); 2] = [
     ("plextor-px-256m5s", "io.cost-s"),
     ("hitachi-hts72755", "io.cost-s-disk"),
@@ -58,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Of how many bandwidths how many are near.
+/// Compares all bandwidths. Returns how many are within the tolerance, and how many there are.
 fn compare(weir: &Path, kernels: &[String]) -> Result<(u32, u32), String> {
     let (mut near, mut all) = (0, 0);
     println!(
@@ -86,6 +90,7 @@ fn compare(weir: &Path, kernels: &[String]) -> Result<(u32, u32), String> {
                     lab.kernel().release(),
                     list(&ratios, 3)
                 );
+                // Symmetric in the two sides.
                 let is_near = |r: &&f64| (1.0 / (1.0 + most)..=1.0 + most).contains(*r);
                 near += ratios.iter().filter(is_near).count() as u32;
                 all += ratios.len() as u32;
@@ -95,7 +100,7 @@ fn compare(weir: &Path, kernels: &[String]) -> Result<(u32, u32), String> {
     Ok((near, all))
 }
 
-/// The contract of each cgroup, as lines of a file.
+/// Returns the contract of each cgroup, as lines of a file.
 fn terms(has_shares: bool, has_limits: bool) -> [String; 3] {
     std::array::from_fn(|n| {
         let mut text = String::new();
@@ -109,7 +114,7 @@ fn terms(has_shares: bool, has_limits: bool) -> [String; 3] {
     })
 }
 
-/// What each cgroup gets in a guest.
+/// Measures the bandwidth of each cgroup in a guest.
 fn in_guest(
     lab: &Lab,
     scenario: &Scenario,
@@ -154,7 +159,7 @@ fn in_guest(
     };
     let rate = |n: usize| {
         let said = text(&format!("g{n}"));
-        // Field 7: KiB/s read.
+        // Field 7 of fio's terse output is the bandwidth of reads in KiB/s.
         let report = said.lines().find(|line| line.starts_with("3;"));
         let rate = report.and_then(|line| line.split(';').nth(6)?.parse::<f64>().ok());
         let nothing = || {
@@ -168,7 +173,7 @@ fn in_guest(
     (0..terms.len()).map(rate).collect()
 }
 
-/// The clients as a scenario, and the policy that it is under.
+/// Returns the clients as a scenario, and the policy under which they run.
 fn scenario(drive: &str, policy: &str, terms: &[String; 3]) -> Result<(Scenario, Policy), String> {
     let wrong = |e: &dyn std::fmt::Debug| format!("{drive}, {policy}: {e:?}");
     let mut text = format!(
@@ -190,7 +195,7 @@ fn scenario(drive: &str, policy: &str, terms: &[String; 3]) -> Result<(Scenario,
     Ok((scenario.under(&policy), policy))
 }
 
-/// What each gets in the simulator.
+/// Measures the bandwidth of each client in the simulator.
 fn simulated(scenario: &Scenario, policy: &Policy) -> Result<Vec<f64>, String> {
     let results = Run::new(scenario, policy, 0).and_then(|run| run.run(|_| {}));
     let results = results.map_err(|e| e.to_string())?;

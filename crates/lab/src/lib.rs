@@ -1,4 +1,5 @@
-//! The laboratory: measures and fits drives, compares policies, reports results, and holds the simulator against Linux.
+//! The laboratory: measures drives ([`calibrate`]), fits models to them ([`fit`]), compares the
+//! simulator with Linux ([`conformance`]), and reports results ([`report`]).
 #![forbid(unsafe_code)]
 
 pub mod calibrate;

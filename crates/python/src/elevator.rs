@@ -1,4 +1,5 @@
-//! The block layer, call by call: what a scheduler is told, and what it decides.
+//! The block layer, call by call: the requests and completions that a scheduler receives, and its
+//! decisions.
 
 use crate::error::{usage, wrong};
 use crate::source::{Drive, Policy, Scenario};
@@ -10,17 +11,19 @@ use weir_core::{
 };
 use weir_sim::Run;
 
-/// Live requests of a client that there is room for at least, however few its program in the scenario has.
+/// The minimum number of live requests for which each client has space, even if its program in the
+/// scenario has fewer.
 const PER_STREAM: u32 = 256;
 
-/// The most that tables can hold.
+/// The maximum number of requests that tables can hold.
 const REQUESTS_MAX: u32 = 1 << 24;
 
-/// The error for a piece that failed.
+/// The error code of a piece that failed.
 const EIO: u16 = 5;
 
-/// The layer between a scenario's clients and its drive: contracts, limits and elevator of a policy, and neither programs nor a drive. Time
-/// is what the caller says, in nanoseconds.
+/// The layer between a scenario's clients and its drive: the contracts, limits and elevator of a
+/// policy. It contains neither the clients' programs nor a drive. The caller provides the time, in
+/// nanoseconds.
 #[pyclass(module = "weir", name = "Elevator")]
 #[derive(Debug)]
 pub(crate) struct Elevator {
@@ -42,15 +45,15 @@ struct Client {
 #[pyclass(frozen, eq, get_all, from_py_object, module = "weir", name = "Request")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// Which client asks.
+    /// The name of the client.
     client: String,
-    /// "read", "write", "flush", "discard", "write-zeroes" or "extents".
+    /// The operation: "read", "write", "flush", "discard", "write-zeroes" or "extents".
     op: String,
-    /// First byte.
+    /// The first byte of the request in its space.
     offset: u64,
-    /// Bytes; zero for a flush only.
+    /// The length in bytes, which is zero only for a flush.
     length: u32,
-    /// Somebody waits for it; reads always count so.
+    /// True if the client waits for the request. Reads always count as such.
     sync: bool,
 }
 
@@ -85,23 +88,23 @@ impl Request {
     }
 }
 
-/// A piece of a request that the drive is to carry out now.
+/// A piece of a request that must be sent to the drive now.
 #[pyclass(frozen, eq, get_all, module = "weir", name = "Dispatch")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dispatch {
-    /// What to complete it by.
+    /// The tag to pass to `complete`.
     tag: u32,
-    /// Hardware queue.
+    /// The hardware queue of the drive.
     queue: u16,
-    /// Whose request.
+    /// The client that sent the request.
     client: String,
-    /// Which request, as `submit` numbered it.
+    /// The number of the request, as returned by `submit`.
     cookie: u64,
-    /// Operation.
+    /// The operation of the request.
     op: &'static str,
-    /// First byte of the piece in its space.
+    /// The first byte of the piece in its space.
     offset: u64,
-    /// Bytes of the piece.
+    /// The length of the piece in bytes.
     length: u32,
 }
 
@@ -121,27 +124,28 @@ impl Dispatch {
     }
 }
 
-/// A request is over. Times are in nanoseconds; the three waits add up to its whole time.
+/// A completed request. Times are in nanoseconds. The three waits add up to the request's whole
+/// time.
 #[pyclass(frozen, eq, get_all, module = "weir", name = "Done")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// Whose.
+    /// The client that sent the request.
     client: String,
-    /// Which request, as `submit` numbered it.
+    /// The number of the request, as returned by `submit`.
     cookie: u64,
-    /// Operation.
+    /// The operation of the request.
     op: &'static str,
-    /// Bytes.
+    /// The length of the request in bytes.
     length: u32,
-    /// "ok", "error" or "cancelled".
+    /// The result: "ok", "error" or "cancelled".
     outcome: &'static str,
-    /// When it was submitted.
+    /// The time at which the request was submitted.
     submitted: u64,
-    /// Held back by a controller.
+    /// The time for which controllers throttled the request.
     limit: u64,
-    /// In the elevator.
+    /// The time that the request spent in the elevator.
     elevator: u64,
-    /// In the drive.
+    /// The time that the request spent in the drive.
     drive: u64,
 }
 
@@ -160,27 +164,28 @@ impl Done {
     }
 }
 
-/// What is to be done now, and when to ask again if nothing happens.
+/// The decisions of the layer at one time, and the time of the next poll if nothing happens before.
 #[pyclass(frozen, get_all, module = "weir", name = "Step")]
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// What goes to the drive.
+    /// Pieces that must be sent to the drive.
     dispatched: Vec<Py<Dispatch>>,
-    /// What is over.
+    /// Requests that have completed.
     done: Vec<Py<Done>>,
-    /// Clients that are to send nothing for now.
+    /// Clients that must not send further requests for now.
     paused: Vec<String>,
-    /// Clients that may send again.
+    /// Clients that may send requests again.
     resumed: Vec<String>,
-    /// When to poll again at the latest; `None`: not before something happens.
+    /// The time at which to call `poll` again even if nothing happens, or `None` if that is not
+    /// necessary.
     wake: Option<u64>,
-    /// Why then.
+    /// The reason for `wake`.
     why: Option<String>,
 }
 
 #[pymethods]
 impl Elevator {
-    /// The layer of a scenario's clients on a drive under a policy, at time 0.
+    /// Creates the layer of a scenario's clients on a drive under a policy, at time 0.
     #[new]
     #[pyo3(signature = (scenario, policy, drive, case = None))]
     fn new(
@@ -190,6 +195,7 @@ impl Elevator {
         case: Option<&str>,
     ) -> PyResult<Self> {
         let script = scenario.one()?;
+        // A scenario with cases uses the first one by default.
         let cases = script.cases();
         if let Some(unknown) = case.filter(|case| !cases.iter().any(|c| c == case)) {
             let (name, all) = (script.name(), cases.join(", "));
@@ -200,6 +206,7 @@ impl Elevator {
         let config = &drive.profile.drive;
         let choice = Choice {
             drive: config,
+            // Admission must hold for the whole drive, so that its worst case is the capacity.
             capacity: config.least(u64::MAX).ok().flatten(),
             case: case.or_else(|| cases.first().map(String::as_str)),
             policy: &policy.policy.name,
@@ -211,9 +218,11 @@ impl Elevator {
         script.tune(&choice, &mut tuned).map_err(refuse)?;
         let scenario = scenario.under(&tuned);
         let mut config = Run::config(&scenario, &tuned);
+        // The caller may send more requests than the scenario's programs do.
         config.sizes = roomy(config.sizes);
         let mut layer = Layer::new(config).map_err(usage)?;
         let edits = Run::edits(&scenario, &tuned);
+        // Refused promises are an error of the caller.
         layer.change(Instant::ZERO, &edits).map_err(usage)?;
         let clients = scenario.clients.iter().map(|client| {
             let spec = StreamSpec {
@@ -244,20 +253,23 @@ impl Elevator {
         self.clients.iter().map(|c| c.name.as_str()).collect()
     }
 
-    /// Time of the last call, in nanoseconds.
+    /// The time of the last call, in nanoseconds.
     #[getter]
     fn now(&self) -> u64 {
         self.now
     }
 
-    /// Pieces that are in the drive.
+    /// The number of pieces in the drive.
     #[getter]
     fn in_flight(&self) -> u32 {
         self.layer.in_flight()
     }
 
-    /// Requests come at `now`, all at once: their numbers, by which they come back. If one is refused, those before it are accepted.
+    /// Submits requests at `now`, all at once. Returns their numbers, which identify them when they
+    /// complete. If a request is refused, those before it are accepted.
     fn submit(&mut self, now: u64, requests: Vec<Request>) -> PyResult<Vec<u64>> {
+        // All requests are converted before the first is submitted, so that an unknown name submits
+        // none.
         let batch = requests.iter().enumerate().map(|(at, request)| {
             let client = self.client(&request.client)?;
             let flags = if request.sync {
@@ -281,6 +293,7 @@ impl Elevator {
         let first = self.cookies;
         let submitted = self.layer.submit(at, &batch);
         let accepted = submitted.map_or_else(|r| r.accepted, |()| batch.len());
+        // Numbers of refused requests are used again.
         self.cookies += accepted as u64;
         match submitted {
             Ok(()) => Ok((first..self.cookies).collect()),
@@ -291,8 +304,8 @@ impl Elevator {
         }
     }
 
-    /// Pieces came back from the drive at `now`, all at once; `failed`: it could not carry them out. Tags that are not in flight are counted
-    /// and ignored.
+    /// Completes pieces at `now`, all at once. Set `failed` if the drive could not carry them out.
+    /// Tags that are not in flight are counted and ignored.
     #[pyo3(signature = (now, tags, *, failed = false))]
     fn complete(&mut self, now: u64, tags: Vec<u32>, failed: bool) -> PyResult<()> {
         let completion = |tag| {
@@ -308,7 +321,7 @@ impl Elevator {
         Ok(())
     }
 
-    /// What is to be done at `now`.
+    /// Returns the decisions of the layer at `now`.
     fn poll(&mut self, py: Python<'_>, now: u64) -> PyResult<Step> {
         let at = self.at(now)?;
         let wake = self.layer.poll(at, &mut self.outputs);
@@ -331,7 +344,7 @@ impl Elevator {
         Ok(step)
     }
 
-    /// Completions of tags that were not in flight.
+    /// The number of completions whose tags were not in flight.
     #[getter]
     fn stray(&self) -> u64 {
         self.layer.counters().stray
@@ -340,6 +353,7 @@ impl Elevator {
 
 impl Elevator {
     fn at(&mut self, now: u64) -> PyResult<Instant> {
+        // The layer would clamp the time, which would hide the mistake of the caller.
         if now < self.now {
             let last = self.now;
             let reason = format!("now: {now} must not be before {last}, the time of the last call");
@@ -359,6 +373,7 @@ impl Elevator {
 
     fn name(&self, stream: StreamId) -> String {
         let client = self.clients.iter().find(|c| c.stream == stream);
+        // Streams are opened only at the beginning, so that each one has a client.
         client.map_or_else(String::new, |c| c.name.clone())
     }
 
@@ -393,8 +408,9 @@ impl Elevator {
     }
 }
 
-/// Tables with room for what somebody tries, beside what the scenario's programs need.
+/// Enlarges tables so that callers can send more requests than the scenario's programs need.
 fn roomy(sizes: Sizes) -> Sizes {
+    // Saturation and the maximum only concern scenarios of more than 65,536 clients.
     let room = sizes.streams.saturating_mul(PER_STREAM).min(REQUESTS_MAX);
     Sizes {
         per_stream: sizes.per_stream.max(PER_STREAM),
@@ -403,7 +419,7 @@ fn roomy(sizes: Sizes) -> Sizes {
     }
 }
 
-/// The word for an operation.
+/// Returns the name of an operation.
 fn name(op: Op) -> &'static str {
     match op {
         Op::Read => "read",
@@ -415,7 +431,7 @@ fn name(op: Op) -> &'static str {
     }
 }
 
-/// The operation of a word.
+/// Returns the operation with a name.
 fn find(op: &str) -> PyResult<Op> {
     Op::ALL.into_iter().find(|o| name(*o) == op).ok_or_else(|| {
         let all = Op::ALL.map(name).join(", ");
@@ -423,7 +439,7 @@ fn find(op: &str) -> PyResult<Op> {
     })
 }
 
-/// As Python has it.
+/// Returns a truth value as Python writes it.
 fn word(value: bool) -> &'static str {
     if value { "True" } else { "False" }
 }

@@ -1,4 +1,4 @@
-//! Why a call did not do what it was asked to, as exceptions with the command's words.
+//! The exceptions of failed calls, with the messages of the command `weir`.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
@@ -26,24 +26,25 @@ create_exception!(
 );
 create_exception!(weir, RunError, WeirError, "A run did not succeed.");
 
-/// The exception for a failure of the command.
+/// Converts a failure of the command to an exception.
 pub(crate) fn failed(failure: Failure) -> PyErr {
     match failure {
         Failure::Usage(reason) => UsageError::new_err(reason),
         Failure::Problems(problems) => wrong(&problems),
         Failure::Interrupted(_, missing) => PyKeyboardInterrupt::new_err(missing),
         Failure::Run(reason) => RunError::new_err(reason),
+        // The failures of the command are not exhaustive.
         other => RunError::new_err(format!("{other:?}")),
     }
 }
 
-/// The exception for what is wrong with a text.
+/// Converts the problems of a text to an exception.
 pub(crate) fn wrong(problems: &[Problem]) -> PyErr {
     let lines = problems.iter().map(ToString::to_string);
     ProblemError::new_err(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// The exception for what cannot be.
+/// Creates the exception for impossible arguments.
 pub(crate) fn usage(reason: impl ToString) -> PyErr {
     UsageError::new_err(reason.to_string())
 }

@@ -1,7 +1,8 @@
-//! The module `weir._weir`, which `weir/__init__.py` makes a package of: thin bindings, whose results are lines of JSON for `weir/_tables.py`.
+//! The module `weir._weir`, around which `weir/__init__.py` makes a package. The bindings are thin:
+//! their results are lines of JSON, which `weir/_tables.py` converts to tables.
 
 #![forbid(unsafe_code)]
-// Arguments come out of Python's objects as values.
+// PyO3 extracts arguments from Python's objects as owned values.
 #![allow(clippy::needless_pass_by_value)]
 
 mod elevator;
@@ -12,7 +13,7 @@ mod table;
 
 use pyo3::prelude::*;
 
-/// What is compiled of the package `weir`.
+/// The compiled part of the package `weir`.
 #[pymodule]
 mod _weir {
     #[pymodule_export]

@@ -1,4 +1,5 @@
-//! Work that takes its time: other threads of Python go on meanwhile, and Ctrl-C stops it.
+//! Long work in the background: other threads of Python continue in the meantime, and Ctrl-C stops
+//! it.
 
 use pyo3::prelude::*;
 use std::panic::resume_unwind;
@@ -7,16 +8,16 @@ use std::thread;
 use std::time::Duration;
 use weir::Interrupt;
 
-/// From one look at Python's signals to the next.
+/// The interval at which Python's signals are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Ctrl-C, as the command gets it.
+/// The signal of Ctrl-C, as the command receives it.
 const SIGINT: i32 = 2;
 
-/// What comes of `work`, which ends soon once its interrupt has a signal.
+/// Runs `work` and returns its result. `work` must end soon once its interrupt has a signal.
 ///
 /// # Errors
-/// What a handler of a signal raised meanwhile: `KeyboardInterrupt`, usually.
+/// Returns the exception that a signal handler raised in the meantime, usually `KeyboardInterrupt`.
 pub(crate) fn long<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Interrupt) -> T + Send,
@@ -27,20 +28,23 @@ pub(crate) fn long<T: Send>(
     thread::scope(|scope| {
         let at_work = scope.spawn(|| {
             let came = work(&interrupt);
+            // The waiting thread must see the result once it sees the flag.
             done.store(true, Ordering::Release);
             waits.unpark();
             came
         });
         while !done.load(Ordering::Acquire) && !at_work.is_finished() {
+            // Without the interpreter's lock, other threads of Python continue.
             py.detach(|| thread::park_timeout(LOOK));
             if let Err(raised) = py.check_signals() {
                 interrupt.note(SIGINT);
-                // What came of it is of no use any more.
+                // The result is not needed any more, and a panic must not replace the exception.
                 let _ = py.detach(|| at_work.join());
                 return Err(raised);
             }
         }
         let came = py.detach(|| at_work.join());
+        // PyO3 converts a panic to an exception of Python.
         came.map_err(|panic| resume_unwind(panic))
     })
 }

@@ -1,4 +1,5 @@
-//! Scenarios, policies and drives: what comes with Weir, files, texts, or mappings with the keys of these files.
+//! Scenarios, policies and drives. Their sources are built-in names, files, texts, or mappings with
+//! the keys of these files.
 
 use crate::error::{failed, usage, wrong};
 use pyo3::exceptions::PyTypeError;
@@ -9,12 +10,12 @@ use weir_config::profile::{self, Profile};
 use weir_config::scenario::{self, Script};
 use weir_config::{Problem, policy};
 
-/// What something was made of, which makes it again in another process.
+/// The source of an object, from which the object can be created again in another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
-    /// A name, or a file, which is read again.
+    /// A name, or the path of a file, which is read again.
     Word(String),
-    /// A text, and its name in problems.
+    /// A text, and its name in error messages.
     Text(String, String),
 }
 
@@ -30,12 +31,14 @@ impl Source {
             return Err(PyTypeError::new_err(reason));
         };
         let json = mapping.py().import("json")?;
-        // What is a mapping, and no dict, is one for `json` when it is copied.
+        // `json` accepts only dictionaries, so that other mappings are copied to one.
         let plain = mapping.py().get_type::<pyo3::types::PyDict>();
         let text: String = json
             .call_method1("dumps", (plain.call1((mapping,))?,))?
             .extract()?;
         let value: serde_json::Value = serde_json::from_str(&text).map_err(usage)?;
+        // A mapping is read as a file, so that it is checked by the same rules and has the same
+        // error messages.
         let text = toml::to_string(&value).map_err(|e| usage(format!("the mapping: {e}")))?;
         Ok(Self::Text(text, String::new()))
     }
@@ -47,14 +50,17 @@ impl Source {
                 path.display()
             ))
         })?;
+        // A relative path would mean another file in a process with another working directory.
         let is_file = path.extension().is_some_and(|e| e == "toml" || e == "fio")
+            // An inline drive begins with a brace and may contain slashes.
             || (word.contains('/') && !word.starts_with('{'));
         let absolute = is_file.then(|| std::path::absolute(path).ok()).flatten();
         let absolute = absolute.and_then(|path| path.to_str().map(str::to_owned));
         Ok(Self::Word(absolute.unwrap_or_else(|| word.to_owned())))
     }
 
-    /// The arguments of `parse`, or the only one of the class.
+    /// Returns the callable and the arguments that create the object again: `parse` of the class,
+    /// or the class itself.
     fn again<'py>(&self, class: &Bound<'py, PyType>) -> PyResult<Again<'py>> {
         Ok(match self {
             Self::Word(word) => (class.clone().into_any(), vec![word.clone()]),
@@ -69,19 +75,19 @@ impl Source {
     }
 }
 
-/// What `pickle` calls, and with what.
+/// The callable and the arguments for `pickle`.
 type Again<'py> = (Bound<'py, PyAny>, Bound<'py, pyo3::types::PyTuple>);
 
 fn read<T>(read: Result<T, Vec<Problem>>) -> PyResult<T> {
     read.map_err(|problems| wrong(&problems))
 }
 
-/// What to play: a drive, clients, and what they are promised.
+/// A scenario: a drive, clients, and the promises to them.
 #[pyclass(frozen, eq, module = "weir", name = "Scenario")]
 #[derive(Debug)]
 pub(crate) struct Scenario {
     source: Source,
-    /// Several where it is a suite.
+    /// The scripts of the scenario. A suite has several.
     pub(crate) scripts: Vec<Script>,
 }
 
@@ -93,58 +99,59 @@ impl PartialEq for Scenario {
 
 #[pymethods]
 impl Scenario {
-    /// The scenario of a name (`weir.scenarios()` lists them), of a file (.toml, or a job file of fio), or of a mapping with the keys of a file.
+    /// Creates the scenario of a name (`weir.scenarios()` lists them), of a file (.toml, or a job
+    /// file of fio), or of a mapping with the keys of a file.
     #[new]
     fn new(source: &Bound<'_, PyAny>) -> PyResult<Self> {
         Self::of(Source::of(source)?)
     }
 
-    /// The scenario of a text, whose name in problems is `file`.
+    /// Creates the scenario of a text, whose name in error messages is `file`.
     #[staticmethod]
     #[pyo3(signature = (text, file = ""))]
     fn parse(text: &str, file: &str) -> PyResult<Self> {
         Self::of(Source::Text(text.into(), file.into()))
     }
 
-    /// Its name in results; random numbers depend on it.
+    /// The name of the scenario in results. Random numbers depend on it.
     #[getter]
     fn name(&self) -> String {
         let names = self.scripts.iter().map(Script::name);
         names.collect::<Vec<_>>().join("+")
     }
 
-    /// What it shows, in a line.
+    /// A description of the scenario, in a line.
     #[getter]
     fn about(&self) -> &str {
         self.scripts[0].about()
     }
 
-    /// Its cases.
+    /// The names of its cases.
     #[getter]
     fn cases(&self) -> Vec<String> {
         self.scripts[0].cases().to_vec()
     }
 
-    /// The drives that it is played on if no others are asked for.
+    /// The drives on which it runs by default.
     #[getter]
     fn drives(&self) -> Vec<String> {
         self.scripts[0].drives().to_vec()
     }
 
-    /// The policies that it is played under if no others are asked for.
+    /// The policies under which it runs by default.
     #[getter]
     fn policies(&self) -> Vec<String> {
         self.scripts[0].policies().to_vec()
     }
 
-    /// What is remarkable about its file.
+    /// Remarks about its file.
     #[getter]
     fn notes(&self) -> Vec<String> {
         let notes = self.scripts.iter().flat_map(Script::notes);
         notes.map(ToString::to_string).collect()
     }
 
-    /// The text of its file, to begin from.
+    /// The text of its file, which can be edited.
     #[getter]
     fn text(&self) -> PyResult<String> {
         match &self.source {
@@ -174,7 +181,7 @@ impl Scenario {
         Ok(Self { source, scripts })
     }
 
-    /// The only scenario.
+    /// Returns the only scenario, or an error for a suite.
     pub(crate) fn one(&self) -> PyResult<&Script> {
         match &self.scripts[..] {
             [one] => Ok(one),
@@ -186,7 +193,7 @@ impl Scenario {
     }
 }
 
-/// A way of sharing a drive.
+/// A policy: a way of sharing a drive.
 #[pyclass(frozen, eq, module = "weir", name = "Policy")]
 #[derive(Debug)]
 pub(crate) struct Policy {
@@ -195,7 +202,7 @@ pub(crate) struct Policy {
 }
 
 impl PartialEq for Policy {
-    /// Whatever it was made of.
+    /// Compares the settings of two policies, whatever their sources.
     fn eq(&self, other: &Self) -> bool {
         policy::print(&self.policy) == policy::print(&other.policy)
     }
@@ -203,32 +210,33 @@ impl PartialEq for Policy {
 
 #[pymethods]
 impl Policy {
-    /// The policy of a name (`weir.policies()` lists them), composed as "bfq + io.latency", of a file, or of a mapping with the keys of a file.
+    /// Creates the policy of a name (`weir.policies()` lists them), of a composition such as "bfq +
+    /// io.latency", of a file, or of a mapping with the keys of a file.
     #[new]
     fn new(source: &Bound<'_, PyAny>) -> PyResult<Self> {
         Self::of(Source::of(source)?)
     }
 
-    /// The policy of a text, whose name in problems is `file`.
+    /// Creates the policy of a text, whose name in error messages is `file`.
     #[staticmethod]
     #[pyo3(signature = (text, file = ""))]
     fn parse(text: &str, file: &str) -> PyResult<Self> {
         Self::of(Source::Text(text.into(), file.into()))
     }
 
-    /// Its name in results.
+    /// The name of the policy in results.
     #[getter]
     fn name(&self) -> &str {
         &self.policy.name
     }
 
-    /// What it is, in a line.
+    /// A description of the policy, in a line.
     #[getter]
     fn about(&self) -> &str {
         self.policy.summary()
     }
 
-    /// It as a file, to begin from.
+    /// The policy as the text of a file, which can be edited.
     #[getter]
     fn text(&self) -> String {
         policy::print(&self.policy)
@@ -269,32 +277,33 @@ impl PartialEq for Drive {
 
 #[pymethods]
 impl Drive {
-    /// The drive of a name (`weir.drives()` lists them), of its profile's file, or of a mapping with the keys of one.
+    /// Creates the drive of a name (`weir.drives()` lists them), of its profile's file, or of a
+    /// mapping with the keys of one.
     #[new]
     fn new(source: &Bound<'_, PyAny>) -> PyResult<Self> {
         Self::of(Source::of(source)?)
     }
 
-    /// The drive of a profile's text, whose name in problems is `file`.
+    /// Creates the drive of a profile's text, whose name in error messages is `file`.
     #[staticmethod]
     #[pyo3(signature = (text, file = ""))]
     fn parse(text: &str, file: &str) -> PyResult<Self> {
         Self::of(Source::Text(text.into(), file.into()))
     }
 
-    /// Its name in results.
+    /// The name of the drive in results.
     #[getter]
     fn name(&self) -> &str {
         &self.profile.name
     }
 
-    /// What it is, in a line.
+    /// A description of the drive, in a line.
     #[getter]
     fn about(&self) -> &str {
         self.profile.summary()
     }
 
-    /// Its profile as a file, to begin from.
+    /// The profile of the drive as the text of a file, which can be edited.
     #[getter]
     fn text(&self) -> String {
         profile::print(&self.profile)
@@ -319,19 +328,19 @@ impl Drive {
     }
 }
 
-/// The names of the scenarios that come with Weir.
+/// Returns the names of the built-in scenarios.
 #[pyfunction]
 pub(crate) fn scenarios() -> Vec<&'static str> {
     scenario::names().collect()
 }
 
-/// The names of the policies that come with Weir.
+/// Returns the names of the built-in policies.
 #[pyfunction]
 pub(crate) fn policies() -> Vec<&'static str> {
     policy::all().iter().map(|p| p.name.as_str()).collect()
 }
 
-/// The names of the drives that come with Weir.
+/// Returns the names of the built-in drives.
 #[pyfunction]
 pub(crate) fn drives() -> Vec<&'static str> {
     profile::names().collect()

@@ -1,4 +1,5 @@
-//! Comparisons, plans and searches: lines of JSON, and the keys from which their columns are made.
+//! Comparisons, plans and searches. The results are lines of JSON, with the keys from which their
+//! columns are made.
 
 use crate::error::{failed, usage};
 use crate::long::long;
@@ -19,15 +20,15 @@ use weir_verify::search::case::KINDS;
 use weir_verify::search::tally::Failure;
 use weir_verify::search::trial::Outcome;
 
-/// What may be asked for, as in the command.
+/// The permitted ranges of arguments, as in the command.
 const REPETITIONS: RangeInclusive<u32> = 1..=10_000;
 const SECONDS: RangeInclusive<u32> = 1..=3600;
 const JOBS: RangeInclusive<u32> = 1..=1024;
-/// Ten million, so that the threads' counter of runs cannot overflow.
+/// The maximum number of runs: ten million, so that the threads' counter of runs cannot overflow.
 const RUNS_MAX: u32 = 10_000_000;
 const PERCENT: RangeInclusive<u32> = 1..=100;
 
-/// A number that is in range, if there is one.
+/// Returns a number if it is in range, or `None` without a number.
 fn bounded(name: &str, number: Option<i64>, range: &RangeInclusive<u32>) -> PyResult<Option<u32>> {
     let Some(number) = number else {
         return Ok(None);
@@ -57,7 +58,7 @@ fn bytes(py: Python<'_>, lines: impl Iterator<Item = String>) -> Bound<'_, PyByt
     PyBytes::new(py, lines.as_bytes())
 }
 
-/// The lines of `weir compare --json`.
+/// Returns the lines of `weir compare --json`.
 #[pyfunction]
 #[pyo3(signature = (scenario, drives, policies, cases, repetitions, seconds, jobs, audit))]
 #[expect(clippy::too_many_arguments, reason = "what the command is asked for")]
@@ -86,7 +87,7 @@ pub(crate) fn compare<'py>(
     Ok(bytes(py, records.map_err(failed)?.iter().map(to_line)))
 }
 
-/// The lines of `weir plan --json`.
+/// Returns the lines of `weir plan --json`.
 #[pyfunction]
 #[pyo3(signature = (scenario, drives, policies, case, keep, repetitions, seconds, jobs))]
 #[expect(clippy::too_many_arguments, reason = "what the command is asked for")]
@@ -115,7 +116,7 @@ pub(crate) fn plan<'py>(
     Ok(bytes(py, needs.map_err(failed)?.iter().map(Need::to_line)))
 }
 
-/// What came of a seed of the search.
+/// The result of a seed of the search, as a line of JSON.
 #[derive(Serialize)]
 struct Found {
     seed: u64,
@@ -167,7 +168,7 @@ impl Found {
     }
 }
 
-/// A line for each seed of a search for contracts that are not kept.
+/// Returns a line for each seed of a search for contracts that are not kept.
 #[pyfunction]
 #[pyo3(signature = (runs, seed, kind, admitted, jobs))]
 pub(crate) fn search(
@@ -200,13 +201,15 @@ pub(crate) fn search(
     ))
 }
 
-/// What came of every seed, `jobs` at a time, in their order; of those that had begun, after an interrupt. Each is a search of its own, so that an
-/// interrupt waits for one seed on every thread and not for all.
+/// Runs every seed, `jobs` at a time, and returns the outcomes in their order. After an interrupt,
+/// only seeds that had begun are returned. Each seed is a search of its own, so that an interrupt
+/// waits for one seed on every thread and not for all.
 fn found(runs: u32, seed: u64, draw: Draw, jobs: usize, interrupt: &Interrupt) -> Vec<Outcome> {
     let (next, all) = (AtomicU32::new(0), Mutex::new(Vec::new()));
     let search = || {
         while interrupt.signal().is_none() {
             let run = next.fetch_add(1, Ordering::Relaxed);
+            // Each thread may take one number beyond the end.
             if run >= runs {
                 break;
             }
@@ -217,27 +220,30 @@ fn found(runs: u32, seed: u64, draw: Draw, jobs: usize, interrupt: &Interrupt) -
                 jobs: 1,
             };
             let (outcomes, _) = cases::search(&plan, |_| {});
+            // A panic in another thread leaves the list usable.
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
             all.extend(outcomes.into_iter().map(|outcome| (run, outcome)));
         }
     };
     thread::scope(|scope| {
+        // More threads than seeds would do nothing.
         for _ in 0..jobs.min(runs as usize) {
             scope.spawn(search);
         }
     });
     let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Threads finish seeds in any order.
     all.sort_unstable_by_key(|(run, _)| *run);
     all.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// The keys of a comparison's lines: path, and type with unit.
+/// Returns the keys of a comparison's lines: the path, and the type with its unit.
 #[pyfunction]
 pub(crate) fn records() -> Vec<(&'static str, &'static str)> {
     KEYS.iter().map(|key| (key.path, key.value)).collect()
 }
 
-/// The keys of a plan's lines: path, and type with unit.
+/// Returns the keys of a plan's lines: the path, and the type with its unit.
 #[pyfunction]
 pub(crate) fn needs() -> Vec<(&'static str, &'static str)> {
     Need::KEYS

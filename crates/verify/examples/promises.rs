@@ -1,5 +1,5 @@
-//! Searches for contracts that are not kept:
-//! `cargo run --release -p weir-verify --example promises -- --runs 5000 --seed 1`.
+//! Searches for contracts that are not kept, for example with `cargo run --release -p weir-verify
+//! --example promises -- --runs 5000 --seed 1`.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -19,7 +19,7 @@ const USAGE: &str =
        promises --shrink SEED|FILE [--kind null|ssd|hdd] [--admitted]
                 [--failure promise|bfq-keeps|total|bfq-total|realtime|latency|share|idle|finding|panic]";
 
-/// The arguments.
+/// The command-line arguments.
 #[derive(Debug)]
 struct Asked {
     plan: Plan,
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // Panics are outcomes, which contain their messages.
+    // A panic is an outcome, which contains its message.
     std::panic::set_hook(Box::new(|_| {}));
     let done = match (&asked.case, &asked.shrink) {
         (_, Some(text)) => simplify(text, &asked),
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(text) => {
-            // The reader may have closed the pipe.
+            // The reader may have closed the pipe, which is not an error.
             let _ = stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
@@ -118,11 +118,12 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// Runs many cases: prints the table, and the worst.
+/// Runs many cases and returns the table and the worst cases.
 fn find(mut asked: Asked) -> Result<String, String> {
     let terminal = stderr().is_terminal();
     let progress = |runs: u64| {
         move |done: u64| {
+            // A log file would contain every step of the progress.
             if terminal && (done.is_multiple_of(10) || done == runs) {
                 eprint!("\r{done} of {runs}");
             }
@@ -131,11 +132,12 @@ fn find(mut asked: Asked) -> Result<String, String> {
     let outcomes = if let Some(file) = &asked.given {
         let text = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
         let kept: Kept = serde_json::from_slice(&text).map_err(|e| format!("{file}: {e}"))?;
+        // The seeds are drawn again for the causes, in the same way as before.
         asked.plan.draw = kept.draw;
         let runs = kept.cases.len() as u64;
         search_again(kept, asked.plan.jobs, progress(runs))
     } else {
-        // Made first: what takes minutes is not to be lost because of a wrong name.
+        // The file is created first, so that a wrong name does not lose the work of minutes.
         let made = |file: &String| File::create(file).map_err(|e| format!("{file}: {e}"));
         let to = asked.keep.as_ref().map(made).transpose()?;
         let (outcomes, kept) = search(&asked.plan, progress(asked.plan.runs));
@@ -165,7 +167,8 @@ fn find(mut asked: Asked) -> Result<String, String> {
     Ok(list + &tally::table(&outcomes) + &worst + &causes)
 }
 
-/// What the drive's time went to where a feasible promise was broken, the worst first.
+/// Lists the use of the drive's time in cases in which a feasible promise was broken, the worst
+/// first.
 fn causes(outcomes: &[Outcome], draw: Draw) -> String {
     let mut text = String::from("\nwhy promises were broken, each in its worst second\n");
     let mut all = Vec::new();
@@ -184,7 +187,7 @@ fn causes(outcomes: &[Outcome], draw: Draw) -> String {
     text + "\n" + &why::table(&all)
 }
 
-/// The case of a seed, or of a scenario's file.
+/// Returns the case of a seed or of a scenario's file.
 fn case(word: &str, asked: &Asked) -> Result<Case, String> {
     if let Ok(seed) = word.parse() {
         return drawn(seed, asked.plan.draw);
@@ -198,7 +201,7 @@ fn case(word: &str, asked: &Asked) -> Result<Case, String> {
     })
 }
 
-/// Simplifies a case while it fails in the same way.
+/// Simplifies a case as long as it fails in the same way.
 fn simplify(text: &str, asked: &Asked) -> Result<String, String> {
     let case = case(text, asked)?;
     let came = trial::outcome(&case, true);
@@ -225,7 +228,7 @@ fn simplify(text: &str, asked: &Asked) -> Result<String, String> {
     Ok(head + &played)
 }
 
-/// Prints everything about a case.
+/// Runs a case and prints all its results.
 fn replay(text: &str, asked: &Asked) -> Result<String, String> {
     let case = case(text, asked)?;
     let mut text = format!("{case}\n");

@@ -1,12 +1,12 @@
-//! Random operations on the core under every auditor, as many as you like:
-//! `cargo run --release -p weir-verify --example random -- --steps 10000000 --seed 1`
+//! Runs any number of random operations on the core under every auditor, for example with `cargo
+//! run --release -p weir-verify --example random -- --steps 10000000 --seed 1`.
 
 use std::process::ExitCode;
 use std::time::Instant;
 use weir_verify::audit::Tally;
 use weir_verify::audit::random::{Random, run};
 
-/// Each configuration is driven for this long.
+/// The number of operations for each configuration.
 const STEPS_EACH: u64 = 4_096;
 
 fn main() -> ExitCode {
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         match (arg.as_str(), value) {
             ("--steps", Some(n)) => steps = n,
             ("--seed", Some(n)) => seed = n,
-            // A seed that was printed is run by itself with `--one SEED`.
+            // A seed that was printed is run again with `--one SEED`.
             ("--one", Some(n)) => return one(n, each),
             ("--each", Some(n)) => each = n,
             _ => {
@@ -29,6 +29,7 @@ fn main() -> ExitCode {
     let mut seeds = Random::new(seed);
     let (start, mut done, mut failed, mut accepted) = (Instant::now(), 0, 0, 0);
     let mut tally = Tally::default();
+    // Ten failures suffice to find their cause.
     while done < steps && failed < 10 {
         match run(seeds.bits(), each.min(steps - done)) {
             Ok(summary) => {

@@ -1,8 +1,9 @@
-//! Clients in a steady state on a modelled drive: `cargo run --release -p weir-verify --example steady -- --runs 100 --seed 1`
+//! Runs clients in a steady state on a modelled drive: `cargo run --release -p weir-verify
+//! --example steady -- --runs 100 --seed 1`
 //!
 //! ```text
-//! steady [--kind KIND] [--runs N] [--seed S]      N scenes of each kind, or of this one, drawn from S
-//! steady --kind KIND --scene SCENE                the scene of that number, as a run before printed it
+//! steady [--kind KIND] [--runs N] [--seed S]    N scenes of each kind, or of this one, drawn from S
+//! steady --kind KIND --scene SCENE              the scene of that number, as an earlier run printed it
 //! ```
 
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
             ("--seed", Some(n)) => seed = n,
             ("--scene", Some(n)) => scene = Some(n),
             ("--kind", _) => kinds.retain(|kind| format!("{kind:?}") == value),
+            // An unknown argument leaves no kind, so that the usage is printed.
             _ => kinds.clear(),
         }
     }

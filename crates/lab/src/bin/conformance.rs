@@ -1,12 +1,22 @@
-//! `weir-lab linux LAB [RUNS] [WORD...]` plays each case in the lab until it has RUNS samples of Linux (8), or only those cases whose
-//! `experiment: case` contains one of the words, and stores each sample as it comes: a run that was broken off goes on where it was. To play a
-//! case again, take its lines out of the file. `weir-lab weir [WORD...]` prints the simulator's
-//! samples of cases, and `weir-lab page` plays all in the simulator and prints the page, `docs/conformance.md`.
-//! `weir-lab guest WEIR [--kernel FILE] [WORD...]` plays those rows of `guest/rows.toml` in a guest that have no figures of Linux, with the
-//! program `weir` as the drive; those of `6.1-program` need that kernel (`crates/linux/program-kernel FILE` builds it). To play a row again, take its line out of `guest/linux.txt`. `weir-lab guest-page` prints their page,
-//! `docs/conformance-guest.md`, and `weir-lab guest-figure` how many agree.
-//! `weir-lab validation WEIR KERNEL [WORD...]` plays what was published of drives on a kernel that is a program, for `docs/validation.md`.
-//! `WEIR_CONFORMANCE` is another directory of experiments and samples than this crate's.
+//! The command of the conformance tests: measures Linux's side, runs Weir's side, and prints the
+//! pages.
+//!
+//! - `weir-lab linux LAB [RUNS] [WORD...]` runs each case in the lab until it has RUNS samples of
+//!   Linux (8 by default). With words, it runs only cases whose `experiment: case` contains one of
+//!   them. Each sample is stored at once, so that an interrupted run continues where it was. To
+//!   measure a case again, remove its lines from the file.
+//! - `weir-lab weir [WORD...]` prints the simulator's samples of cases.
+//! - `weir-lab page` runs all cases in the simulator and prints the page, `docs/conformance.md`.
+//! - `weir-lab guest WEIR [--kernel FILE] [WORD...]` runs those rows of `guest/rows.toml` in a
+//!   guest that have no figures of Linux, with the program `weir` as the drive. The rows of
+//!   `6.1-program` need that kernel (`crates/linux/program-kernel FILE` builds it). To measure a
+//!   row again, remove its line from `guest/linux.txt`.
+//! - `weir-lab guest-page` prints the page of these rows, `docs/conformance-guest.md`, and
+//!   `weir-lab guest-figure` prints the number of rows that agree.
+//! - `weir-lab validation WEIR KERNEL [WORD...]` measures the published figures of drives on a
+//!   kernel that is a program, for `docs/validation.md`.
+//!
+//! Set `WEIR_CONFORMANCE` to a directory of experiments and samples other than this crate's.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +35,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match &words[..] {
         ["linux", lab, rest @ ..] => {
+            // A first word that is a number is the number of runs.
             let runs = rest.first().and_then(|word| word.parse().ok());
             let which = &rest[usize::from(runs.is_some())..];
             linux(Path::new(lab), runs.unwrap_or(RUNS), which)
@@ -53,7 +64,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a case is meant by the words: its name contains one of them, or there are none.
+/// Returns true if a case is selected: its name contains one of the words, or there are no words.
 fn is_meant(experiment: &Experiment, case: &Case, which: &[&str]) -> bool {
     let name = format!("{}: {}", experiment.name, case.name);
     which.is_empty() || which.iter().any(|w| name.contains(w))
@@ -80,7 +91,7 @@ fn scratch() -> PathBuf {
     env::temp_dir().join(format!("weir-conformance-{}", std::process::id()))
 }
 
-/// Plays the cases that are named, or all. One that cannot be played does not keep the others from it.
+/// Runs the selected cases, or all. A case that fails does not prevent the others from running.
 fn linux(lab: &Path, runs: u32, which: &[&str]) -> Result<(), String> {
     let lab = Lab {
         directory: lab.to_owned(),
@@ -99,6 +110,7 @@ fn linux(lab: &Path, runs: u32, which: &[&str]) -> Result<(), String> {
             }
         }
     }
+    // Temporary files that cannot be removed do no harm.
     let _ = fs::remove_dir_all(&lab.scratch);
     if problems.is_empty() {
         return Ok(());
@@ -106,7 +118,7 @@ fn linux(lab: &Path, runs: u32, which: &[&str]) -> Result<(), String> {
     Err(format!("not all samples of: {}", problems.join("; ")))
 }
 
-/// Plays a case until it has `runs` samples.
+/// Runs a case until it has `runs` samples.
 fn fill(lab: &Lab, experiment: &Experiment, case: &Case, runs: u32) -> Result<(), String> {
     let directory = root().join("linux");
     let file = directory.join(format!("{}.txt", experiment.name));
@@ -117,9 +129,11 @@ fn fill(lab: &Lab, experiment: &Experiment, case: &Case, runs: u32) -> Result<()
         if there.len() >= runs as usize {
             return Ok(());
         }
+        // New samples continue after the last seed, so that no sample is measured twice.
         let (began, seed) = (Instant::now(), there.last().copied().unwrap_or(0) + 1);
         samples.extend(lab.play(experiment, case, seed)?);
-        // In the order of the cases, whichever was played last.
+        // The samples are stored in the order of the cases, so that the file does not depend on the
+        // order of runs.
         let cases = &experiment.setting.case;
         samples.sort_by_key(|s| (cases.iter().position(|c| c.name == s.case), s.run));
         fs::write(&file, sample::write(&samples))

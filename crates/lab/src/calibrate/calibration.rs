@@ -1,60 +1,64 @@
-//! A drive and what was found of it so far.
+//! The calibration of a drive: its target and the results of all steps so far.
 
 use crate::calibrate::found::Found;
 use crate::calibrate::plan::step;
 use serde::{Deserialize, Serialize};
 
-/// Sizes and depths beyond these there are none.
+/// Upper bounds of sizes in bytes, and of depths. A state file with larger values was not written
+/// by a calibration.
 const SIZE_MAX: u64 = 1 << 62;
 pub(crate) const DEPTH_MAX: u32 = 1 << 16;
 
-/// Random reads of 4 KiB a second beyond which a drive is not a rotating disk. A disk with 15,000 revolutions a minute and 32 requests in
-/// flight does about 600, an array of eight such disks less than 5,000.
+/// The largest rate of random 4 KiB reads per second of a rotating disk. A disk with 15,000
+/// revolutions per minute and 32 requests in flight reaches about 600, and an array of eight such
+/// disks less than 5,000.
 const DISK_MOST: f64 = 5_000.0;
-/// The mean time in microseconds that a random read takes on a rotating disk at least, one at a time. Half a revolution at 15,000 a
-/// minute takes 2,000.
+/// The shortest mean time in microseconds of a random read on a rotating disk, with one at a time.
+/// Half a revolution at 15,000 per minute takes 2,000.
 const DISK_ACCESS_US: f64 = 1_500.0;
 
-/// What is measured.
+/// The drive, file or export that is measured.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Target {
-    /// Its path, or the URI of an export.
+    /// The path of the target, or the URI of an export.
     pub path: String,
-    /// Its size in bytes.
+    /// The size of the target in bytes.
     pub size: u64,
-    /// The number of the device that it is or lies on, as `259:0`; `None` of an export.
+    /// The number of the device that contains the target, for example `259:0`. `None` for an
+    /// export.
     pub device: Option<String>,
-    /// The most requests in flight.
+    /// The maximum number of requests in flight.
     pub depth: u32,
-    /// Whether the kernel, or the server of an export, states that it is a rotating disk. [`Calibration::rotates`] is what results from
-    /// the measurement.
+    /// True if the kernel, or the server of an export, reports a rotating disk.
+    /// [`Calibration::rotates`] also takes the measurement into account.
     pub rotational: bool,
-    /// Whether it is written to.
+    /// True if measurements may write to the target.
     pub write: bool,
-    /// Whether it takes flushes.
+    /// True if the target supports flushes.
     pub flush: bool,
-    /// Whether only what was written before is read: what was never written is read without the drive's medium.
+    /// True if only written data is read. Reads of data that was never written do not reach the
+    /// drive's medium.
     pub sparse: bool,
 }
 
-/// What was found of a target so far: the contents of the state file.
+/// The results of a target so far, which are the contents of the state file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Calibration {
-    /// The version of this form.
+    /// The version of the file's format.
     pub weir_calibration: u32,
-    /// What is measured.
+    /// The drive, file or export that is measured.
     pub target: Target,
-    /// Bytes from the beginning on that were written by measurements.
+    /// The number of bytes from the beginning of the target that measurements have written.
     pub written: u64,
-    /// What each step found, in the order of their ends.
+    /// The result of each step, in the order of their ends.
     pub steps: Vec<Found>,
 }
 
 impl Calibration {
-    /// The version that this program reads and writes.
+    /// The version of the format that this program reads and writes.
     pub const VERSION: u32 = 1;
 
-    /// Nothing was found so far.
+    /// Creates a calibration without results.
     pub fn new(target: Target) -> Self {
         Self {
             weir_calibration: Self::VERSION,
@@ -64,7 +68,8 @@ impl Calibration {
         }
     }
 
-    /// What no measurement finds: it was written by something else. `None` if everything can have been found.
+    /// Returns a description of a value that no measurement produces, which shows that the file was
+    /// written by something else. Returns `None` if all values are possible.
     pub fn nonsense(&self) -> Option<String> {
         if self.target.size > SIZE_MAX || !(1..=DEPTH_MAX).contains(&self.target.depth) {
             return Some("the target has impossible properties".to_owned());
@@ -73,7 +78,8 @@ impl Calibration {
         Some(format!("{} is not a possible result", wrong.name))
     }
 
-    /// Whether the drive is a rotating disk: as the kernel states it, unless the measured random reads are faster than those of any disk.
+    /// Returns true if the drive is a rotating disk. It is one if the kernel reports it, unless the
+    /// measured random reads are faster than those of any disk.
     pub fn rotates(&self) -> bool {
         let rate = self.step(step::READ_RANDOM).map(Found::requests_per_second);
         let access = self.step(step::READ_ONE).and_then(|found| found.latency_us);
@@ -82,7 +88,7 @@ impl Calibration {
         self.target.rotational && !fast && !near
     }
 
-    /// What a step found.
+    /// Returns the result of a step, if it was measured.
     pub fn step(&self, name: &str) -> Option<&Found> {
         self.steps.iter().find(|found| found.name == name)
     }

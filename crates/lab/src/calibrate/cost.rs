@@ -1,18 +1,19 @@
-//! The lines of `io.cost.model` and `io.cost.qos`, as Linux and resctl-bench write them.
+//! Prints the lines of `io.cost.model` and `io.cost.qos` in the format of Linux and resctl-bench.
 //!
-//! The figures are taken as `tools/cgroup/iocost_coef_gen.py` takes them: bandwidth in sequence, requests of 4 KiB a second in sequence
-//! and at random places; a latency target is one and a half times what 95 of a hundred random requests take at nine tenths of their
-//! rate (on a disk that turns, 50 of a hundred).
+//! The parameters are derived as in Linux's `tools/cgroup/iocost_coef_gen.py`: sequential
+//! bandwidth, and sequential and random requests of 4 KiB per second. A latency target is 1.5 times
+//! the 95th percentile of random requests at 90 % of their rate (the median on a rotating disk).
 
 use crate::calibrate::calibration::Calibration;
 use crate::calibrate::found::Found;
 use crate::calibrate::plan::step;
 use std::fmt::Write;
 
-/// The bounds of vrate in per cent, which that program chooses and does not measure.
+/// The bounds of vrate in per cent, which are chosen and not measured.
 const VRATE: (f64, f64) = (60.0, 100.0);
 
-/// The line of `io.cost.model`, with its parts that were measured; `None` without any.
+/// Returns the line of `io.cost.model` with the parameters that were measured, or `None` without
+/// any.
 pub fn model(known: &Calibration) -> Option<String> {
     let bytes = |found: &Found| found.bytes_per_second;
     let parts = [
@@ -33,8 +34,9 @@ pub fn model(known: &Calibration) -> Option<String> {
     (line.len() > start).then_some(line)
 }
 
-/// The line of `io.cost.qos`, with its parts that were measured; `None` without any.
+/// Returns the line of `io.cost.qos` with the parameters that were measured, or `None` without any.
 pub fn qos(known: &Calibration) -> Option<String> {
+    // High percentiles of a rotating disk are dominated by long seeks.
     let percent = if known.rotates() { 50 } else { 95 };
     let target = |name| {
         let latency = known.step(name)?.latency_us?;
@@ -52,6 +54,7 @@ pub fn qos(known: &Calibration) -> Option<String> {
             let _ = write!(line, " {kind}pct={percent}.00 {kind}lat={latency}");
         }
     }
+    // A line without targets would enable `io.cost` without control of latency.
     if line.len() == start {
         return None;
     }
@@ -60,7 +63,7 @@ pub fn qos(known: &Calibration) -> Option<String> {
     Some(line)
 }
 
-/// The device's number, which Linux wants at the beginning of each line.
+/// Returns the number of the device, which Linux requires at the beginning of each line.
 fn device(known: &Calibration) -> String {
     let number = known.target.device.as_ref();
     number.map_or_else(String::new, |number| format!("{number} "))

@@ -1,4 +1,4 @@
-//! What a step found.
+//! The result of a calibration step.
 
 use crate::calibrate::calibration::DEPTH_MAX;
 use crate::calibrate::load::Load;
@@ -6,59 +6,62 @@ use crate::calibrate::steady::{self, Window, tail};
 use serde::{Deserialize, Serialize};
 use weir_measure::Histogram;
 
-/// Windows that show the best case.
+/// The number of consecutive windows that show the best case.
 const RUN: usize = 3;
 
-/// More than this there is of nothing: bytes or requests a second, microseconds.
+/// An upper bound of every measured value: bytes or requests per second, and microseconds.
 const MOST: f64 = 1e12;
 
-/// What one step found.
+/// The result of one step.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Found {
-    /// The step.
+    /// The name of the step.
     pub name: String,
-    /// Its requests.
+    /// The requests of the step.
     #[serde(flatten)]
     pub load: Load,
-    /// The mean of the steady windows.
+    /// The mean of the steady windows, in bytes per second.
     pub bytes_per_second: f64,
-    /// Half of the width of that mean's 95 % confidence interval; `None` with fewer than two windows.
+    /// Half of the width of that mean's 95 % confidence interval. `None` with fewer than two
+    /// windows.
     pub half: Option<f64>,
-    /// Whether the drive was steady in these windows.
+    /// True if the drive was steady in these windows.
     pub steady: bool,
-    /// By which part of the mean the rate rises from the first of these windows to the last.
+    /// The rise of the rate from the first of these windows to the last, as a part of the mean.
     pub trend: f64,
-    /// Windows at the beginning that do not count.
+    /// The number of windows at the beginning that do not count.
     pub skipped: usize,
-    /// The windows, from the first on.
+    /// All windows of the step, in their order.
     pub windows: Vec<Window>,
-    /// How long the step took.
+    /// The duration of the step in seconds.
     pub seconds: f64,
-    /// Requests that were answered in that time.
+    /// The number of requests that completed in that time.
     pub requests: u64,
-    /// Latency in the steady windows; `None` without such a window.
+    /// The latency in the steady windows. `None` without such a window.
     pub latency_us: Option<Latency>,
-    /// For which part of the time the measuring thread waited for a processor; `None` where that is not known.
+    /// The part of the time in which the measuring thread waited for a processor. `None` if that is
+    /// not known.
     pub processor_wait: Option<f64>,
 }
 
-/// Latency from sending to the answer, microseconds.
+/// The latency of requests from submission to completion, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Latency {
-    /// The mean.
+    /// The mean latency of the requests.
     pub mean: f64,
-    /// The median, at most 0.8 % above the exact one; so are the next two.
+    /// The median, which is at most 0.8 % above the exact one. The next two have the same
+    /// precision.
     pub p50: f64,
-    /// The 95th percentile.
+    /// The 95th percentile, with the precision of the median.
     pub p95: f64,
-    /// The 99th percentile.
+    /// The 99th percentile, with the precision of the median.
     pub p99: f64,
-    /// The most.
+    /// The longest latency of a request.
     pub max: f64,
 }
 
 impl Found {
-    /// From windows and the latencies in each.
+    /// Evaluates the windows of a step and the latencies in each.
     pub(crate) fn new(
         name: &str,
         load: Load,
@@ -66,8 +69,10 @@ impl Found {
         latencies: &[Histogram],
         (seconds, requests): (f64, u64),
     ) -> Self {
+        // Without windows, the rate is that of the whole step.
         let all = requests as f64 * f64::from(load.length) / seconds.max(1e-9);
         let cut = tail(&windows);
+        // A single window has an infinite interval.
         let half = cut.map(|t| t.interval.half).filter(|half| half.is_finite());
         let skipped = cut.map_or(0, |t| t.skipped);
         Self {
@@ -81,12 +86,13 @@ impl Found {
             windows,
             seconds,
             requests,
+            // Latencies are those of the same windows as the mean.
             latency_us: Latency::of(&latencies[skipped.min(latencies.len())..]),
             processor_wait: None,
         }
     }
 
-    /// Whether its numbers can be those of a measurement.
+    /// Returns true if its numbers can be those of a measurement.
     pub(crate) fn is_possible(&self) -> bool {
         let is_rate = |rate: &f64| (0.0..=MOST).contains(rate);
         let load = &self.load;
@@ -104,30 +110,32 @@ impl Found {
             && self.latency_us.is_none_or(Latency::is_possible)
     }
 
-    /// Requests a second in the steady windows.
+    /// Returns the requests per second in the steady windows.
     pub fn requests_per_second(&self) -> f64 {
         self.bytes_per_second / f64::from(self.load.length)
     }
 
-    /// The lower end of the confidence interval, bytes a second.
+    /// Returns the lower end of the confidence interval, in bytes per second.
     pub fn at_least(&self) -> f64 {
+        // Without an interval, nothing is certain.
         (self.bytes_per_second - self.half.unwrap_or(self.bytes_per_second)).max(0.0)
     }
 
-    /// The fastest three windows one behind the other, the beginning included: what caches and buffers permit for a while. (In one alone may
-    /// be answers that waited for this process.)
+    /// Returns the rate of the fastest three consecutive windows, including the beginning, in bytes
+    /// per second. It is the rate that caches and buffers permit for a while. A single window could
+    /// contain completions that waited for this process.
     pub fn at_best(&self) -> f64 {
         let rates = self.windows.windows(RUN).filter_map(steady::mean);
         let fastest = rates.fold(0.0, |most, rate| rate.mean.max(most));
         fastest.max(self.bytes_per_second)
     }
 
-    /// Half of the width of the confidence interval as a part of the mean.
+    /// Returns half of the width of the confidence interval as a part of the mean.
     pub fn uncertainty(&self) -> Option<f64> {
         self.half.map(|half| half / self.bytes_per_second.max(1e-9))
     }
 
-    /// Bytes that were read and written.
+    /// Returns the number of bytes that were read and written.
     pub fn bytes(&self) -> u64 {
         self.requests.saturating_mul(self.load.length.into())
     }

@@ -1,51 +1,51 @@
-//! The requests of one step.
+//! The requests of a calibration step.
 
 use serde::{Deserialize, Serialize};
 
-/// In which order the places come.
+/// The order of the positions of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
-    /// One behind the other, and again from the beginning of the area.
+    /// One after the other, and again from the beginning of the area.
     Sequential,
-    /// Each place with the same probability.
+    /// Each position with the same probability.
     Random,
 }
 
-/// A part of the drive, in bytes: multiples of the length of its requests are used, from its beginning on.
+/// A part of the drive, in bytes. Requests are at multiples of their length from its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Area {
-    /// Its first byte.
+    /// The first byte of the area.
     pub from: u64,
-    /// The byte behind its last.
+    /// The byte after the last one.
     pub to: u64,
 }
 
-/// Requests that are kept in flight.
+/// A closed loop of requests that keeps a number of them in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Load {
-    /// Their order.
+    /// The order of the requests.
     pub pattern: Pattern,
-    /// How many of a hundred are writes.
+    /// The percentage of writes among the requests.
     pub writes: u8,
-    /// The length of each in bytes: a multiple of 4096.
+    /// The length of each request in bytes, a multiple of 4096.
     pub length: u32,
-    /// How many are in flight, at least 1.
+    /// The number of requests in flight, at least 1.
     pub depth: u32,
-    /// The most that are issued in a second; none where as many are issued as the drive takes.
+    /// The maximum number of requests per second. `None` issues as many as the drive takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
 }
 
 impl Area {
-    /// How many requests of `length` bytes have a place of their own.
+    /// Returns the number of requests of `length` bytes that do not overlap.
     pub fn places(self, length: u32) -> u64 {
         self.to.saturating_sub(self.from) / u64::from(length.max(1))
     }
 }
 
 impl Load {
-    /// Reads at random places.
+    /// Returns random reads of this length and depth.
     pub const fn random(length: u32, depth: u32) -> Self {
         Self {
             pattern: Pattern::Random,
@@ -56,7 +56,7 @@ impl Load {
         }
     }
 
-    /// Reads one behind the other.
+    /// Returns sequential reads of this length and depth.
     pub const fn sequential(length: u32, depth: u32) -> Self {
         Self {
             pattern: Pattern::Sequential,
@@ -64,7 +64,7 @@ impl Load {
         }
     }
 
-    /// The same with this many writes of a hundred.
+    /// Returns the load with this percentage of writes.
     pub const fn writing(self, writes: u8) -> Self {
         Self { writes, ..self }
     }

@@ -1,4 +1,4 @@
-//! One step, carried out.
+//! The measurement of one calibration step.
 
 use crate::calibrate::found::Found;
 use crate::calibrate::load::{Area, Load, Pattern};
@@ -9,40 +9,43 @@ use weir_core::{Flags, Instant, Op, Span};
 use weir_measure::Histogram;
 use weir_model::load::{Io, Rng, Source};
 
-/// Windows of a step that takes all its time.
+/// The number of windows of a step that takes all its time.
 const WINDOWS: u64 = 24;
-/// A window takes at least this long, and has at least this many answers.
+/// The minimum length of a window, and its minimum number of completions.
 const SHORTEST: Span = Span::from_millis(10);
 const ANSWERS: u64 = 8;
-/// A step that may ends early after this many steady windows if their mean is as sure as this.
+/// The number of steady windows after which a step may end early, and the half-width of their
+/// confidence interval, as a part of the mean, that is required for it.
 const ENOUGH: usize = 8;
 const SURE: f64 = 0.01;
 
-/// A step under way: a source of requests that ends by itself, when its time is over or, if it may, when it is sure.
+/// A step in progress: a source of requests that ends when its time is over or, if it may end
+/// early, when its mean is certain.
 #[derive(Debug)]
 pub struct Measurement {
     name: String,
     load: Load,
     area: Area,
     early: bool,
-    /// A flush is to be issued when all is answered; it was, and is not answered.
+    /// True if a flush must still be issued when all requests have completed.
     flush: bool,
+    /// True while that flush is in flight.
     is_flushing: bool,
     limit: Span,
     rng: Rng,
-    /// When it was first asked.
+    /// The time at which the step began.
     began: Option<Instant>,
-    /// The last answer so far.
+    /// The time of the last completion so far.
     now: Instant,
     issued: u64,
     answered: u64,
-    /// It issues nothing any more.
+    /// True if the step issues no further requests.
     over: bool,
-    /// The number of the next place, where they come one behind the other.
+    /// The number of the next position of sequential requests.
     place: u64,
-    /// How long the last answer took: what is in flight takes about as long.
+    /// The latency of the last completion. Requests in flight take about as long.
     latest: Span,
-    /// When the next request may be issued, where there is a rate.
+    /// The time at which the next request may be issued, if there is a rate.
     due: Instant,
     window: Window,
     windows: Vec<steady::Window>,
@@ -50,7 +53,7 @@ pub struct Measurement {
     failed: Option<Io>,
 }
 
-/// The window under way: it begins and ends with an answer.
+/// The window in progress. It begins and ends with a completion.
 #[derive(Debug)]
 struct Window {
     began: Option<Instant>,
@@ -71,7 +74,8 @@ impl Window {
 }
 
 impl Measurement {
-    /// A step that takes about `limit` at most: it stops early enough for what is in flight to end by then.
+    /// Creates the measurement of a step that takes about `limit` at most. It stops early enough
+    /// that the requests in flight complete by then.
     pub fn new(step: &Step, limit: Span) -> Self {
         Self {
             name: step.name.clone(),
@@ -97,17 +101,18 @@ impl Measurement {
         }
     }
 
-    /// The first request that failed: the step is over then, and has found nothing.
+    /// Returns the first request that failed. The step ends with it and has no result.
     pub fn failed(&self) -> Option<&Io> {
         self.failed.as_ref()
     }
 
-    /// For how long it has been under way.
+    /// Returns the time since the step began.
     pub fn elapsed(&self) -> Span {
         self.began.map_or(Span::ZERO, |began| self.now.since(began))
     }
 
-    /// Bytes from the beginning of the drive on that it wrote without a gap.
+    /// Returns the number of bytes from the beginning of the drive that the step wrote without a
+    /// gap.
     pub fn written(&self) -> u64 {
         let fills = self.load.pattern == Pattern::Sequential && self.load.writes == 100;
         if !fills || self.area.from > 0 || self.failed.is_some() {
@@ -117,7 +122,7 @@ impl Measurement {
         places * u64::from(self.load.length)
     }
 
-    /// What it found, once it has finished; `None` if nothing was answered, or something failed.
+    /// Returns the result of a finished step, or `None` if no request completed or one failed.
     pub fn found(&self) -> Option<Found> {
         if self.failed.is_some() || self.answered == 0 {
             return None;
@@ -132,7 +137,7 @@ impl Measurement {
         ))
     }
 
-    /// Nothing is issued any more, but for a flush at the end.
+    /// Ends the step, with a flush if one is required.
     fn end(&mut self, now: Instant) -> weir_model::load::Step {
         if self.outstanding() > 0 || self.is_flushing {
             return weir_model::load::Step::WaitForCompletion;
@@ -159,12 +164,14 @@ impl Measurement {
         let places = self.area.places(self.load.length).max(1);
         let place = match self.load.pattern {
             Pattern::Sequential => {
+                // Sequential requests start again at the beginning of the area.
                 self.place += 1;
                 (self.place - 1) % places
             }
             Pattern::Random => self.rng.range(0, places - 1),
         };
-        // Nothing is drawn where nothing is to be chosen, so that the places stay the same.
+        // No random number is drawn for pure reads and writes, so that their positions stay the
+        // same.
         let writes = match self.load.writes {
             0 => false,
             100.. => true,
@@ -182,16 +189,18 @@ impl Measurement {
         io
     }
 
-    /// Closes the window if it is long enough, and the step if that was enough.
+    /// Closes the window if it is long enough, and ends the step if its mean is certain.
     fn close(&mut self, now: Instant) {
         let Some(began) = self.window.began else {
-            // The first answers may have waited for this process, all together.
+            // The first completions may all have waited for this process, so the first window
+            // begins after a full depth of them.
             if self.answered >= u64::from(self.load.depth) {
                 self.window = Window::new(Some(now));
             }
             return;
         };
         let length = now.since(began);
+        // A window is a 24th of the step, unless that is shorter than the minimum.
         let whole = SHORTEST.max(Span::from_nanos(self.limit.as_nanos() / WINDOWS));
         if length < whole || self.window.answers < ANSWERS {
             return;
@@ -217,7 +226,7 @@ impl Measurement {
 impl Source for Measurement {
     fn next(&mut self, now: Instant) -> weir_model::load::Step {
         let began = *self.began.get_or_insert(now);
-        // What is in flight is to have ended by the limit.
+        // Requests in flight must complete before the limit.
         self.over |= now.since(began) + self.latest >= self.limit;
         if self.over {
             return self.end(now);
@@ -226,6 +235,7 @@ impl Source for Measurement {
             return weir_model::load::Step::WaitForCompletion;
         }
         if let Some(rate) = self.load.rate {
+            // The first request is due when the step begins.
             let due = self.due.max(began);
             if now < due {
                 return weir_model::load::Step::WaitUntil(due);
@@ -242,6 +252,7 @@ impl Source for Measurement {
             self.answered += 1;
             self.now = self.now.max(now);
         }
+        // The latest completion is the best guess for the requests in flight.
         self.latest = now.since(io.due);
         if failed {
             self.failed.get_or_insert(*io);
@@ -250,6 +261,7 @@ impl Source for Measurement {
         if self.over {
             return;
         }
+        // Completions before the first window are only counted.
         if self.window.began.is_some() {
             self.window.bytes += u64::from(io.length);
             self.window.answers += 1;

@@ -1,11 +1,13 @@
-//! What a drive does, found by measuring it.
+//! Calibration: the capacity of a drive, found by measuring it.
 //!
-//! A [`Plan`] says which [`Step`] comes next and how long it may take. A [`Measurement`] carries one step out: it is a
-//! [`Source`](weir_model::load::Source) of requests without a clock and without I/O, which decides when the drive is steady, and ends in a
-//! [`Found`]. What was found makes a [`Calibration`], from which follow a [`Capacity`] and the lines of [`cost`]. A [`Survey`] finds
-//! out whether anything on the drive may be overwritten; what measurements write has a stamp, so that it is known again.
+//! A [`Plan`] selects the next [`Step`] and the time that it may take. A [`Measurement`] performs
+//! the step. It is a [`Source`](weir_model::load::Source) of requests without a clock and without
+//! I/O, which detects when the drive is steady and returns the result as a [`Found`]. The results
+//! are collected in a [`Calibration`], from which a [`Capacity`] and the lines of [`cost`] are
+//! derived. Before any write, a [`Survey`] checks whether the data on the drive may be overwritten.
+//! Blocks that measurements write have a stamp, by which they are recognised later.
 //!
-//! `docs/calibrate.md` says which figure determines which parameter.
+//! `docs/calibrate.md` describes which measurement determines which parameter.
 
 mod calibration;
 mod capacity;

@@ -1,4 +1,4 @@
-//! Which step comes next, and how long it may take.
+//! The plan of a calibration: the order of its steps and the time for each.
 
 use crate::calibrate::calibration::{Calibration, Target};
 use crate::calibrate::found::Found;
@@ -6,91 +6,94 @@ use crate::calibrate::load::{Area, Load};
 use crate::calibrate::stamp::BLOCK;
 use weir_core::Span;
 
-/// The names of steps that figures are taken from.
+/// The names of steps that provide parameters.
 pub mod step {
-    /// Reads of 128 KiB one behind the other, from the beginning of the drive.
+    /// Sequential reads of 128 KiB, from the beginning of the drive.
     pub const READ: &str = "read-sequential";
-    /// The same at the end of the drive.
+    /// Sequential reads of 128 KiB at the end of the drive.
     pub const READ_END: &str = "read-sequential-end";
-    /// Reads of 4 KiB at random places, as many in flight as are permitted.
+    /// Random reads of 4 KiB, with as many in flight as permitted.
     pub const READ_RANDOM: &str = "read-random";
-    /// The same, one at a time.
+    /// Random reads of 4 KiB, one at a time.
     pub const READ_ONE: &str = "read-random-depth-1";
-    /// Reads of 4 KiB one behind the other.
+    /// Sequential reads of 4 KiB.
     pub const READ_SHORT: &str = "read-sequential-4KiB";
-    /// Reads of 128 KiB one behind the other, one at a time.
+    /// Sequential reads of 128 KiB, one at a time.
     pub const READER: &str = "read-sequential-depth-1";
-    /// Reads of 4 KiB at random places, nine tenths as many a second as the drive does.
+    /// Random reads of 4 KiB at 90 % of the rate that the drive reaches.
     pub const READ_PACED: &str = "read-random-at-90-percent";
-    /// Writes of 128 KiB one behind the other, from the beginning of the drive.
+    /// Sequential writes of 128 KiB, from the beginning of the drive.
     pub const WRITE: &str = "write-sequential";
-    /// The same at the end of the drive, after random writes.
+    /// Sequential writes of 128 KiB at the end of the drive, after random writes.
     pub const WRITE_END: &str = "write-sequential-end";
-    /// Writes of 4 KiB at random places.
+    /// Random writes of 4 KiB, with as many in flight as permitted.
     pub const WRITE_RANDOM: &str = "write-random";
-    /// The same, one at a time.
+    /// Random writes of 4 KiB, one at a time.
     pub const WRITE_ONE: &str = "write-random-depth-1";
-    /// Writes of 4 KiB one behind the other.
+    /// Sequential writes of 4 KiB.
     pub const WRITE_SHORT: &str = "write-sequential-4KiB";
-    /// Writes of 4 KiB at random places, nine tenths as many a second as the drive does.
+    /// Random writes of 4 KiB at 90 % of the rate that the drive reaches.
     pub const WRITE_PACED: &str = "write-random-at-90-percent";
-    /// Seven reads of 4 KiB to three writes, at random places.
+    /// Random requests of 4 KiB, of which 70 % are reads and 30 % writes.
     pub const MIXED: &str = "mixed-random";
 }
 
-/// The length of a long request, and of a short one.
+/// The length of a long request and of a short one, in bytes.
 const LONG: u32 = 128 << 10;
 const SHORT: u32 = BLOCK as u32;
 
-/// Bytes in flight at most: more would only wait in queues, which must be empty before the next step.
+/// The maximum number of bytes in flight. More would only wait in queues, which must be empty
+/// before the next step.
 const FLYING: u32 = 4 << 20;
 
-/// The weight of steps that take all their time.
+/// The weight from which on a step takes all its time.
 const LONG_STEP: u32 = 3;
 
-/// The depths between one request at a time and as many as are permitted.
+/// The depths between one request at a time and the maximum.
 const DEPTHS: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
-/// Bytes that must have been written before anything is read of a sparse target.
+/// The number of bytes that must have been written before a sparse target is read.
 const ENOUGH: u64 = 4 << 20;
 
-/// A part of a calibration.
+/// A step of a calibration, as [`Plan::next`] returns it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Its name in results.
+    /// The name of the step in results.
     pub name: String,
-    /// Its requests.
+    /// The requests of the step.
     pub load: Load,
-    /// Where.
+    /// The part of the drive that is used.
     pub area: Area,
-    /// Its part of the time, beside other steps.
+    /// The weight by which the remaining time is divided among steps.
     pub weight: u32,
-    /// It ends as soon as its figure is sure. A capacity's does not: a drive may change after a while.
+    /// True if the step ends as soon as its result is certain. Steps of a capacity do not, because
+    /// a drive may change after a while.
     pub early: bool,
-    /// It ends with a flush, so that the next step does not wait for what it left in the drive's buffer.
+    /// True if the step ends with a flush. The next step then does not wait for data in the drive's
+    /// buffer.
     pub flush: bool,
 }
 
-/// Where a step's requests go.
+/// The part of the drive to which a step's requests go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     All,
-    /// The last sixteenth.
+    /// The last sixteenth of the target.
     End,
 }
 
-/// A step whose place and rate are not known before its turn.
+/// A step whose area and rate are not known before it begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Draft {
     name: String,
     load: Load,
     place: Place,
     weight: u32,
-    /// Nine tenths of the rate of this step.
+    /// The step at 90 % of whose rate this one issues its requests.
     pace: Option<&'static str>,
 }
 
-/// The steps of a target.
+/// The steps that can be measured on a target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     target: Target,
@@ -98,12 +101,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Every step that can be carried out on the target, the most important first.
+    /// Creates the plan of all steps that can be measured on the target, the most important first.
     pub fn new(target: &Target) -> Self {
         let deep = target.depth.max(1);
         let (fill, mut drafts) = (writes_in_sequence(deep), reads(deep, target.rotational));
         if target.write {
-            // What is read must have been written.
+            // Data must be written before it is read, if the target is sparse.
             let at = if target.sparse { 0 } else { drafts.len() };
             drafts.insert(at, fill);
             drafts.extend(writes(deep));
@@ -114,25 +117,28 @@ impl Plan {
         }
     }
 
-    /// The next step, and how long it may take of the time that is left. `None` when nothing is left to be found.
+    /// Returns the next step, and the part of the remaining time that it may take. Returns `None`
+    /// when no step is left.
     pub fn next(&self, known: &Calibration, left: Span) -> Option<(Step, Span)> {
         let open = self.open(known);
         let (first, step) = open.first()?;
         let weights: u64 = open.iter().map(|(d, _)| u64::from(d.weight)).sum();
+        // The remaining time is divided again at each step, so that time saved by one step goes to
+        // all others.
         let part = u128::from(left.as_nanos()) * u128::from(first.weight) / u128::from(weights);
         let part = Span::from_nanos(u64::try_from(part).unwrap_or(u64::MAX));
         let mut step = step.clone();
-        // Behind the last one nothing waits.
+        // No step follows the last one that would have to wait for the drive's buffer.
         step.flush &= open.len() > 1;
         Some((step, part))
     }
 
-    /// How many steps are left.
+    /// Returns the number of steps that are left.
     pub fn left(&self, known: &Calibration) -> usize {
         self.open(known).len()
     }
 
-    /// The steps that are left and can be carried out.
+    /// Returns the steps that are left and can be measured.
     fn open(&self, known: &Calibration) -> Vec<(&Draft, Step)> {
         let left = self.drafts.iter().filter(|d| known.step(&d.name).is_none());
         left.filter_map(|draft| Some((draft, self.step(draft, known)?)))
@@ -141,7 +147,7 @@ impl Plan {
 
     fn step(&self, draft: &Draft, known: &Calibration) -> Option<Step> {
         let area = self.area(draft, known)?;
-        // It is known when its turn comes, which is all that it is needed for.
+        // The rate is known when the step begins, and is not used before.
         let rate = draft.pace.map(|of| {
             let found = known.step(of).map(Found::requests_per_second);
             found.map_or(u64::MAX, |rate| (rate * 0.9).max(1.0) as u64)
@@ -156,13 +162,14 @@ impl Plan {
         })
     }
 
-    /// Where a step's requests go; `None` if that is no place for them.
+    /// Returns the area of a step's requests, or `None` if the step has none on this target.
     fn area(&self, draft: &Draft, known: &Calibration) -> Option<Area> {
         let target = &self.target;
         let reads = draft.load.writes < 100;
         let filled = known.written.min(target.size);
-        // A step that fills it, and is to come, will have written enough.
+        // If the step that fills the target is still to come, it will have written enough.
         let filling = known.step(step::WRITE).is_none();
+        // Reads of a sparse target must stay within written data.
         let to = if reads && target.sparse && !filling {
             filled
         } else {
@@ -174,6 +181,7 @@ impl Plan {
         }
         let from = match draft.place {
             Place::All => 0,
+            // The end of a sparse target was not written.
             Place::End if to < target.size / BLOCK * BLOCK => return None,
             Place::End => (to - to / 16) / u64::from(LONG) * u64::from(LONG),
         };
@@ -183,6 +191,7 @@ impl Plan {
 }
 
 fn draft(name: &str, load: Load, weight: u32) -> Draft {
+    // Long requests get a smaller depth.
     let depth = load.depth.min(FLYING / load.length).max(1);
     Draft {
         name: name.to_owned(),
@@ -220,7 +229,8 @@ fn reads(deep: u32, rotational: bool) -> Vec<Draft> {
         draft(step::READ_SHORT, Load::sequential(SHORT, deep), 1),
         paced(draft(step::READ_PACED, random, 2), step::READ_RANDOM),
     ];
-    // A disk answers few requests a second, so that each figure takes long: those at the ends will do.
+    // A disk serves few requests per second, so that each measurement takes long. The depths at
+    // both ends and one between suffice.
     let between = DEPTHS
         .into_iter()
         .filter(|depth| *depth < deep && (!rotational || *depth == 8));
@@ -233,7 +243,8 @@ fn reads(deep: u32, rotational: bool) -> Vec<Draft> {
     all
 }
 
-/// Long, since faster cells or a buffer may stand before slower ones.
+/// Returns sequential writes of the full weight, because a drive may have faster cells or a buffer
+/// in front of slower ones.
 fn writes_in_sequence(deep: u32) -> Draft {
     draft(step::WRITE, Load::sequential(LONG, deep).writing(100), 8)
 }

@@ -1,58 +1,66 @@
-//! When a drive is steady.
+//! Detects when a drive is steady.
 //!
-//! The beginning of a step shows caches that fill and a drive that speeds up or slows down. It is cut off where the rest has the
-//! least marginal standard error (the rule MSER of simulation's statistics): the square sum around the mean of what remains, over the
-//! square of how much remains. What remains is steady if no trend is left in it.
+//! The beginning of a step shows caches that fill and a drive that speeds up or slows down. It is
+//! cut off where the rest has the smallest marginal standard error (MSER, a rule of simulation
+//! statistics), which is the sum of squared deviations from the mean of the remaining windows,
+//! divided by the square of their number. The rest is steady if it contains no trend.
 
 use serde::{Deserialize, Serialize};
 use weir_measure::Interval;
 
-/// The fewest windows that show anything.
+/// The minimum number of windows for a result.
 const LEAST: usize = 5;
-/// A trend of this part of the mean, from the first window of the rest to its last, is none.
+/// The largest trend of a level rate, as a part of the mean, from the first window of the rest to
+/// its last.
 const LEVEL: f64 = 0.05;
-/// A trend beyond this part of the mean is one however much the windows scatter.
+/// The smallest trend, as a part of the mean, that counts however much the windows scatter.
 const STEEP: f64 = 0.2;
-/// What scatters by less than this part of the mean does not.
+/// The largest half-width of a confidence interval, as a part of the mean, of windows that do not
+/// scatter.
 const STILL: f64 = 0.01;
-/// A trend of fewer standard errors may be chance.
+/// The number of standard errors up to which a trend may be chance.
 const CHANCE: f64 = 2.0;
 
-/// A part of a step, from one answer to another.
+/// A part of a step, from one completion to another.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Window {
-    /// Its length.
+    /// The length of the window in seconds.
     pub seconds: f64,
-    /// What was read and written in it.
+    /// The rate of reads and writes in it, in bytes per second.
     pub bytes_per_second: f64,
 }
 
 /// The windows of a step without its beginning.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Tail {
-    /// Windows at the beginning that do not count.
+    /// The number of windows at the beginning that do not count.
     pub skipped: usize,
-    /// The mean of the others, and how far off it may be.
+    /// The mean of the others with its confidence interval.
     pub interval: Interval,
-    /// By which part of the mean they rise from the first to the last; they fall where it is negative.
+    /// The rise from the first of them to the last, as a part of the mean. Negative if the rate
+    /// falls.
     pub trend: f64,
-    /// No trend is left, and there are enough of them.
+    /// True if no trend is left and there are enough windows.
     pub steady: bool,
 }
 
-/// Cuts off the beginning; `None` without windows.
+/// Cuts off the beginning. Returns `None` without windows.
 pub fn tail(windows: &[Window]) -> Option<Tail> {
     let rates: Vec<f64> = windows.iter().map(|w| w.bytes_per_second).collect();
     let count = windows.len();
+    // At most half of the windows are cut off.
     let skipped = (0..=count / 2)
         .map(|skipped| (skipped, marginal(&rates[skipped..])))
+        // Of equal errors, the earliest cut wins.
         .min_by(|a, b| a.1.total_cmp(&b.1))?
         .0;
     let interval = mean(&windows[skipped..])?;
     let rest = &rates[skipped..];
     let (trend, error) = trend(rest);
+    // A trend is accepted if it is small, or if it is moderate and within chance.
     let level = trend.abs() <= LEVEL || (trend.abs() <= STEEP && trend.abs() <= CHANCE * error);
-    // A cut at the last place where one is permitted might have been made later, unless what remains does not scatter.
+    // If the cut is at the last permitted window, a later cut might have been better, unless the
+    // rest does not scatter.
     let cut = skipped == 0 || skipped < count / 2 || interval.half <= STILL * interval.mean;
     Some(Tail {
         skipped,
@@ -62,8 +70,9 @@ pub fn tail(windows: &[Window]) -> Option<Tail> {
     })
 }
 
-/// All bytes over all time, and the interval of that ratio. A mean of the rates would be too high where answers come in bursts: a window
-/// with a burst is short.
+/// Returns the total bytes divided by the total time, and the confidence interval of that ratio. A
+/// mean of the rates would be too high if completions come in bursts, because a window with a burst
+/// is short.
 pub(crate) fn mean(windows: &[Window]) -> Option<Interval> {
     let seconds: f64 = windows.iter().map(|w| w.seconds).sum();
     let bytes: f64 = windows.iter().map(|w| w.bytes_per_second * w.seconds).sum();
@@ -75,7 +84,7 @@ pub(crate) fn mean(windows: &[Window]) -> Option<Interval> {
     Some(Interval { mean, half })
 }
 
-/// The square sum around the mean, over the square of the number.
+/// Returns the sum of squared deviations from the mean, divided by the square of the number.
 fn marginal(windows: &[f64]) -> f64 {
     let count = windows.len() as f64;
     if windows.is_empty() {
@@ -86,8 +95,10 @@ fn marginal(windows: &[f64]) -> f64 {
     squares / (count * count)
 }
 
-/// Whether the last windows are beyond the others by more than a level and chance permit: a change has just begun.
+/// Returns true if the last windows differ from the others by more than a level rate and chance
+/// permit. In that case a change has just begun.
 fn changes_at_the_end(windows: &[f64]) -> bool {
+    // The last eighth of the windows, and at least three.
     let last = (windows.len() / 8).max(3);
     let Some((before, last)) = windows.split_at_checked(windows.len().saturating_sub(last)) else {
         return false;
@@ -103,9 +114,11 @@ fn changes_at_the_end(windows: &[f64]) -> bool {
     off > LEVEL * level && off > CHANCE * deviation / (last.len() as f64).sqrt()
 }
 
-/// The slope of the line of least squares from the first window to the last, and its standard error, as parts of the mean.
+/// Returns the rise of the least-squares line from the first window to the last, and its standard
+/// error, as parts of the mean.
 fn trend(windows: &[f64]) -> (f64, f64) {
     let count = windows.len() as f64;
+    // Two points lie on a line, so that the error of its slope is unknown.
     if windows.len() < 3 {
         return (0.0, f64::INFINITY);
     }
@@ -113,6 +126,7 @@ fn trend(windows: &[f64]) -> (f64, f64) {
     if mean <= 0.0 {
         return (0.0, f64::INFINITY);
     }
+    // Centred indices make slope and mean independent.
     let middle = (count - 1.0) / 2.0;
     let at = |i: usize| i as f64 - middle;
     let square: f64 = (0..windows.len()).map(|i| at(i).powi(2)).sum();
@@ -155,6 +169,8 @@ mod tests {
         };
         let windows = [pause, burst].repeat(10);
         let found = tail(&windows).unwrap().interval;
+        // 100 bytes in 0.9 s and 100 bytes in 0.1 s: 200 bytes/s, although the mean of the rates is
+        // 556.
         assert!((found.mean - 200.0).abs() < 1.0, "{found:?}");
         assert!(found.half > 10.0 && found.half < 150.0, "{found:?}");
     }
@@ -180,6 +196,7 @@ mod tests {
     #[test]
     fn a_drop_near_the_end_is_seen() {
         let mut windows = vec![500.0; 20];
+        // The rate drops to a fifth for the last quarter.
         windows[15..].fill(100.0);
         assert!(!of(&windows).steady, "{:?}", of(&windows));
     }
@@ -187,6 +204,7 @@ mod tests {
     #[test]
     fn a_change_that_has_just_begun_is_seen() {
         let mut windows = vec![364.0; 23];
+        // A rise of 10 % in the last two windows is a change, but a scatter of 2 % is not.
         windows[21..].copy_from_slice(&[384.0, 415.0]);
         assert!(!of(&windows).steady);
         windows[21..].copy_from_slice(&[370.0, 358.0]);
@@ -196,13 +214,14 @@ mod tests {
     #[test]
     fn few_windows_show_nothing() {
         assert_eq!(tail(&[]), None);
+        // Five windows are the minimum.
         assert!(!of(&[7.0; 4]).steady);
         assert!(of(&[7.0; 5]).steady);
         assert!(of(&[0.0; 9]).trend.abs() < 1e-9);
     }
 
     proptest! {
-        /// A level behind any beginning is found, and its mean is within what the scatter permits.
+        /// The level after any beginning is found, and its mean is within the scatter.
         #[test]
         fn a_level_is_found_behind_any_beginning(
             beginning in proptest::collection::vec(1.3_f64..20.0, 0..6),
@@ -212,6 +231,7 @@ mod tests {
             let rest = scatter.iter().map(|s| level * (1.0 + s));
             let windows: Vec<f64> = beginning.iter().map(|b| b * level).chain(rest).collect();
             let found = of(&windows);
+            // The beginning is at least 1.3 times the level, so that all of it must be cut off.
             prop_assert_eq!(found.skipped >= beginning.len(), true);
             prop_assert!((found.interval.mean / level - 1.0).abs() < 0.03);
         }

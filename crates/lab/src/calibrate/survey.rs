@@ -1,4 +1,4 @@
-//! Whether anything on a drive may be overwritten.
+//! The survey of a drive, which checks whether its data may be overwritten.
 
 use crate::calibrate::stamp::{self, BLOCK};
 use std::collections::BTreeMap;
@@ -6,32 +6,33 @@ use std::ops::Range;
 use weir_core::{Flags, Instant, Op};
 use weir_model::load::{Io, Source, Step};
 
-/// The beginning and the end of a drive are read as a whole: there is what tells of partitions, file systems and volumes.
+/// The number of bytes at either end that are read completely. Partition tables, file systems and
+/// volume managers keep their metadata there.
 const WHOLE: u64 = 1 << 20;
-/// Requests in flight.
+/// The number of requests in flight.
 const DEPTH: usize = 32;
 
-/// What is on a drive.
+/// The kind of data on a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Nothing but zeroes was found.
+    /// Only zeroes were found.
     Empty,
-    /// Zeroes, and what measurements wrote.
+    /// Only zeroes and blocks of measurements were found.
     Own,
-    /// Something else, in the block at this offset.
+    /// Other data was found in the block at this offset.
     Foreign(u64),
     /// The block at this offset could not be read.
     Unreadable(u64),
 }
 
-/// Reads the first and the last MiB of a drive, and blocks of the data between them, evenly apart. It
-/// reads all data if that is little.
+/// A source of reads that samples a drive: the first and the last MiB, and evenly spaced blocks of
+/// the data between them. It reads all data if there are few blocks.
 #[derive(Debug)]
 pub struct Survey {
-    /// Offsets of blocks that were not asked for yet, the last first.
+    /// The offsets of blocks that were not requested yet, in descending order.
     places: Vec<u64>,
     issued: u64,
-    /// Blocks that are asked for, by the numbers of the requests.
+    /// The blocks that are being read, by the numbers of their requests.
     open: BTreeMap<u64, Vec<u8>>,
     own: u64,
     foreign: Option<u64>,
@@ -39,9 +40,9 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// A survey of a drive of `size` bytes, of which `data` lists the ranges that can have data. It
-    /// reads the first block of each range, and at most `samples` further blocks between the drive's
-    /// ends. Bytes behind the last whole block are not read.
+    /// Creates a survey of a drive of `size` bytes, in which only the ranges in `data` can contain
+    /// data. It reads the first block of each range, and at most `samples` further blocks between
+    /// the drive's ends. Bytes after the last whole block are not read.
     pub fn new(size: u64, data: &[Range<u64>], samples: u64) -> Self {
         let blocks = size / BLOCK;
         let edge = WHOLE / BLOCK;
@@ -57,6 +58,7 @@ impl Survey {
             .chain(blocks.saturating_sub(edge)..blocks)
             .map(|block| block * BLOCK)
             .collect();
+        // Descending, so that blocks are taken from the end of the list in ascending order.
         places.sort_unstable_by(|a, b| b.cmp(a));
         places.dedup();
         Self {
@@ -69,9 +71,10 @@ impl Survey {
         }
     }
 
-    /// What was found, once it has finished.
+    /// Returns the verdict of a finished survey.
     pub fn verdict(&self) -> Verdict {
         match (self.foreign, self.unreadable) {
+            // Foreign data weighs more than an unreadable block.
             (Some(at), _) => Verdict::Foreign(at),
             (None, Some(at)) => Verdict::Unreadable(at),
             (None, None) if self.own > 0 => Verdict::Own,
@@ -82,6 +85,7 @@ impl Survey {
 
 impl Source for Survey {
     fn next(&mut self, now: Instant) -> Step {
+        // One foreign or unreadable block decides, so that the rest need not be read.
         let ends = self.foreign.is_some() || self.unreadable.is_some() || self.places.is_empty();
         if ends {
             return if self.open.is_empty() {
@@ -125,7 +129,7 @@ impl Source for Survey {
     fn received(&mut self, io: &Io, at: u64, bytes: &[u8]) {
         let block = self.open.get_mut(&io.number);
         let from = usize::try_from(at).unwrap_or(usize::MAX);
-        // What does not fit was not asked for.
+        // A server may send more bytes than were requested, which are ignored.
         if let Some(rest) = block.and_then(|block| block.get_mut(from..)) {
             let length = rest.len().min(bytes.len());
             rest[..length].copy_from_slice(&bytes[..length]);
@@ -140,7 +144,7 @@ mod tests {
 
     const SAMPLES: u64 = 4096;
 
-    /// Surveys a drive whose bytes `fill` says.
+    /// Surveys a drive whose blocks `fill` writes.
     fn survey(size: u64, fill: impl Fn(u64, &mut Vec<u8>)) -> Verdict {
         let mut survey = Survey::new(size, slice::from_ref(&(0..size)), SAMPLES);
         let mut looked = 0;
@@ -150,6 +154,7 @@ mod tests {
                     assert!(io.offset + u64::from(io.length) <= size);
                     let mut block = Vec::new();
                     fill(io.offset, &mut block);
+                    // A server may send a block in several parts.
                     survey.received(&io, 0, &block[..100]);
                     survey.received(&io, 100, &block[100..]);
                     survey.completed(Instant::ZERO, &io, false);
@@ -185,6 +190,8 @@ mod tests {
     #[test]
     fn one_foreign_byte_at_either_end_is_found() {
         let size = 1 << 34;
+        // The offsets of the MBR, the magic number of ext4, the superblock of Btrfs, the end of the
+        // first MiB, the backup header of a GPT, and the last byte.
         for at in [0, 1080, 65_536, (1 << 20) - 1, size - 512, size - 1] {
             let fill = |offset: u64, into: &mut Vec<u8>| {
                 zeroes(offset, into);
@@ -212,6 +219,8 @@ mod tests {
             read += u64::from(is_data && io.offset >= WHOLE);
             survey.completed(Instant::ZERO, &io, false);
         }
+        // All blocks of the second range and the only one of the third. The first range is within
+        // the first MiB.
         assert_eq!(read, (1 << 20) / BLOCK + 1);
     }
 
@@ -233,8 +242,9 @@ mod tests {
         let Step::Issue(io) = survey.next(Instant::ZERO) else {
             panic!("it begins at once")
         };
-        // What a server sends beyond the range is not taken.
+        // Bytes that a server sends beyond the requested range are ignored.
         survey.received(&io, u64::MAX, &[1; 9]);
+        // The part within the block is read, and the rest is ignored.
         survey.received(&io, 4000, &[0; 9000]);
         survey.completed(Instant::ZERO, &io, true);
         assert_eq!(survey.next(Instant::ZERO), Step::Finished);

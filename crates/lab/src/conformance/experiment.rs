@@ -1,101 +1,103 @@
-//! What is done on both sides: a job file of fio, and a short file beside it with drive, elevator and groups.
+//! Experiments that both sides run: a job file of fio, and a short settings file with drive,
+//! elevator and groups.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Experiments on one job file.
+/// An experiment: several cases that run the same job file.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Its name: that of its files.
+    /// The name of the experiment and of its files.
     pub name: String,
-    /// Its job file.
+    /// The path of the job file.
     pub jobs: PathBuf,
-    /// What is set beside it.
+    /// The contents of the settings file.
     pub setting: Setting,
 }
 
-/// What a file of settings says.
+/// The contents of a settings file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// What it is about, in a line.
+    /// A description of the experiment, in a line.
     pub about: String,
-    /// The job file beside it, where that is not called as it is.
+    /// The job file, if its name differs from that of the settings file.
     pub jobs: Option<String>,
-    /// The drive.
+    /// The drive of all cases.
     pub drive: NullBlk,
-    /// Cases, in the order of the page.
+    /// The cases, in the order of the page.
     pub case: Vec<Case>,
 }
 
-/// `null_blk` as the lab loads it, with one hardware queue.
+/// The parameters of `null_blk`, which the lab loads with one hardware queue.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NullBlk {
-    /// `hw_queue_depth`.
+    /// The parameter `hw_queue_depth` of `null_blk`.
     pub tags: u16,
-    /// `completion_nsec`, in microseconds.
+    /// The parameter `completion_nsec`, in microseconds.
     pub service_us: u64,
-    /// `mbps`, MiB a second given out in ticks; 0: no bound.
+    /// The parameter `mbps`, in MiB per second that are granted in ticks. 0 means no bound.
     #[serde(default)]
     pub mbps: u64,
 }
 
-/// One setting of elevator and groups.
+/// A setting of elevator and groups.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// Its name.
+    /// The name of the case.
     pub name: String,
-    /// Weir's policy. Linux's elevator is called like that policy's.
+    /// The name of Weir's policy, which is also the name of Linux's elevator.
     pub policy: String,
-    /// `nr_requests`; without an elevator that is the number of tags.
+    /// The setting `nr_requests`. Without an elevator it is the number of tags.
     pub nr_requests: u32,
-    /// Tunables of the elevator, none of which has a unit.
+    /// Tunables of the elevator, as plain numbers without a unit.
     #[serde(default)]
     pub iosched: BTreeMap<String, u64>,
-    /// Tunables that Weir has where Linux has none: what is as in Linux 6.1 and off unless stated.
+    /// Tunables that Weir has and Linux has not. Unless they are stated here, Weir behaves as Linux
+    /// 6.1.
     #[serde(default)]
     pub weir: BTreeMap<String, u64>,
-    /// `nomerges` of the queue.
+    /// The setting `nomerges` of the queue.
     #[serde(default)]
     pub nomerges: u8,
-    /// `io.cost.qos` of the root.
+    /// The line for `io.cost.qos` of the root.
     pub qos: Option<String>,
-    /// `io.cost.model` of the root.
+    /// The line for `io.cost.model` of the root.
     pub model: Option<String>,
     /// The groups below the root, parents first.
     #[serde(default)]
     pub group: Vec<Group>,
-    /// Which of the job file's sections are played; all of them if none is named.
+    /// The sections of the job file that run. All of them run if none is named.
     #[serde(default)]
     pub jobs: Vec<String>,
 }
 
-/// A group, or several alike.
+/// A group, or several groups with the same settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// Its name; behind its parent's and a slash where it has one.
+    /// The name of the group. If it has a parent, the parent's name and a slash precede it.
     pub name: String,
-    /// Number of groups, called `NAME-1` and so on.
+    /// The number of groups. Several groups are called `NAME-1`, `NAME-2` and so on.
     #[serde(default = "one")]
     pub count: u32,
-    /// `io.bfq.weight` under bfq, `io.weight` under io.cost.
+    /// The weight: `io.bfq.weight` under bfq, and `io.weight` under io.cost.
     #[serde(default)]
     pub weight: u16,
-    /// `io.max`.
+    /// The limits for `io.max`.
     #[serde(default)]
     pub max: BTreeMap<String, u64>,
-    /// `io.low`: low limits, and `idle` and `latency` in microseconds.
+    /// The low limits for `io.low`, with `idle` and `latency` in microseconds.
     #[serde(default)]
     pub low: BTreeMap<String, u64>,
-    /// The target of `io.latency`, microseconds.
+    /// The target for `io.latency`, in microseconds.
     #[serde(default)]
     pub latency_us: u64,
-    /// Sections of the job file that run in it.
+    /// The sections of the job file that run in the group.
     #[serde(default)]
     pub jobs: Vec<String>,
 }
@@ -105,7 +107,7 @@ const fn one() -> u32 {
 }
 
 impl Group {
-    /// The name of each of the groups that this stands for.
+    /// Returns the names of all groups that this setting describes.
     pub fn names(&self) -> Vec<String> {
         match self.count {
             1 => vec![self.name.clone()],
@@ -113,25 +115,26 @@ impl Group {
         }
     }
 
-    /// The name of its parent.
+    /// Returns the name of the parent, if there is one.
     pub fn parent(&self) -> Option<&str> {
         self.name.rsplit_once('/').map(|(parent, _)| parent)
     }
 }
 
-/// A section of the job file in one group, or in several alike: what has a row of its own.
+/// A section of the job file in one group or in several alike. Each player has its own row in the
+/// results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Player {
-    /// Its name in rows.
+    /// The name of the player in rows.
     pub name: String,
-    /// The section.
+    /// The section of the job file.
     pub section: String,
-    /// The groups in each of which it runs once; none: the root.
+    /// The groups in each of which it runs once. If there is none, it runs in the root.
     pub groups: Vec<String>,
 }
 
 impl Case {
-    /// The players. Sections that no group names run in the root.
+    /// Returns the players. Sections that no group names run in the root.
     pub fn players(&self, sections: &[String]) -> Vec<Player> {
         let mut players = Vec::new();
         for group in &self.group {
@@ -142,6 +145,7 @@ impl Case {
                     .filter(|g| g.jobs.contains(section))
                     .count()
                     > 1;
+                // If several groups run a section, its name does not identify the player.
                 let name = if shared {
                     format!("{section} in {}", group.name)
                 } else {
@@ -156,6 +160,7 @@ impl Case {
             }
         }
         let named = |s: &String| self.group.iter().any(|g| g.jobs.contains(s));
+        // Without a list of jobs, all sections run.
         let plays = |s: &&String| self.jobs.is_empty() || self.jobs.contains(s);
         for section in sections.iter().filter(|s| !named(s)).filter(plays) {
             let (name, section) = (section.clone(), section.clone());
@@ -170,10 +175,10 @@ impl Case {
 }
 
 impl Experiment {
-    /// All experiments of a directory, by name.
+    /// Reads all experiments of a directory, sorted by name.
     ///
     /// # Errors
-    /// A file that cannot be read, with what is wrong.
+    /// Returns the first file that cannot be read, with the reason.
     pub fn all(directory: &Path) -> Result<Vec<Self>, String> {
         let entries =
             fs::read_dir(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
@@ -181,6 +186,7 @@ impl Experiment {
         let mut files: Vec<PathBuf> = files
             .filter(|f| f.extension().is_some_and(|e| e == "toml"))
             .collect();
+        // The order of a directory depends on the file system.
         files.sort();
         files.iter().map(|file| Self::read(file)).collect()
     }
@@ -201,10 +207,10 @@ impl Experiment {
         })
     }
 
-    /// The names of the job file's sections.
+    /// Returns the names of the job file's sections.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// Returns an error if the job file cannot be read.
     pub fn sections(&self) -> Result<Vec<String>, String> {
         let text =
             fs::read_to_string(&self.jobs).map_err(|e| format!("{}: {e}", self.jobs.display()))?;
@@ -212,6 +218,7 @@ impl Experiment {
             .lines()
             .filter_map(|l| l.trim().strip_prefix('[')?.strip_suffix(']'));
         Ok(names
+            // The section `global` contains defaults and is not a job.
             .filter(|n| *n != "global")
             .map(str::to_owned)
             .collect())

@@ -1,7 +1,9 @@
-//! Linux's side: a case as an experiment of the lab, and what fio reported.
+//! Linux's side: runs a case as an experiment of the lab, and reads the reports of fio.
 //!
-//! The lab is a directory with a program `run EXPERIMENT OUTDIR [null_blk parameter=value ...]`, which boots Linux 6.1 as a process in
-//! virtual time with `null_blk`, sources the experiment, a shell file, in the guest, and waits for the processes in `PIDS`. `SEED` is another sample.
+//! The lab is a directory with a program `run EXPERIMENT OUTDIR [null_blk parameter=value ...]`.
+//! The program boots Linux 6.1 as a process in virtual time, with `null_blk`. In the guest it
+//! sources the experiment, which is a shell file, and waits for the processes in `PIDS`. The
+//! variable `SEED` selects another sample.
 
 use crate::conformance::experiment::{Case, Experiment, Group, Player};
 use crate::conformance::sample::Sample;
@@ -12,23 +14,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use weir_config::policy;
 
-/// Seconds of real time that a run may take. Those of few processes take some; many requests take longer.
+/// The time limit of a run, in seconds of real time. Runs of few processes take some seconds, and
+/// runs of many requests take longer.
 const PATIENCE_S: u32 = 60;
 
-/// A lab, and where what it writes goes.
+/// A lab and a directory for its output.
 #[derive(Clone, Debug)]
 pub struct Lab {
     /// The directory of the lab.
     pub directory: PathBuf,
-    /// A directory for what it writes, which is lost afterwards.
+    /// A directory for temporary files. Its contents are removed.
     pub scratch: PathBuf,
 }
 
 impl Lab {
-    /// Plays a case once.
+    /// Runs a case once.
     ///
     /// # Errors
-    /// The lab could not run it, or fio reported none of a player.
+    /// Returns an error if the lab cannot run the case, or if fio did not report a player.
     pub fn play(
         &self,
         experiment: &Experiment,
@@ -36,6 +39,7 @@ impl Lab {
         run: u32,
     ) -> Result<Vec<Sample>, String> {
         let players = case.players(&experiment.sections()?);
+        // Results of an earlier run must not be read.
         let _ = fs::remove_dir_all(&self.scratch);
         let out = self.scratch.join("out");
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
@@ -74,13 +78,14 @@ impl Lab {
     }
 }
 
-/// The experiment as the guest's shell reads it.
+/// Returns the experiment as a file for the guest's shell.
 fn script(experiment: &Experiment, case: &Case, players: &[Player]) -> Result<String, String> {
     let policy = policy::find(&case.policy).map_err(|e| e.to_string())?;
     let elevator = policy.elevator.kind().name;
     let jobs = experiment.jobs.canonicalize().map_err(|e| e.to_string())?;
     let mut text = PLAY.replace("JOBFILE", &jobs.display().to_string());
     let _ = writeln!(text, "sched {elevator}");
+    // Without an elevator, `nr_requests` is the number of tags and cannot be larger.
     if elevator != "none" {
         let _ = writeln!(text, "nr_requests {}", case.nr_requests);
     }
@@ -116,7 +121,8 @@ fn script(experiment: &Experiment, case: &Case, players: &[Player]) -> Result<St
     Ok(text)
 }
 
-/// Runs a section of the job file in a group, a millisecond or two after the others.
+/// A shell function that runs a section of the job file in a group. It begins one to two
+/// milliseconds after the start, by a delay that depends on the sample and the job.
 const PLAY: &str = r#"play() {
   JOBS=$((JOBS+1))
   sh -c "$enter" join "$CG/$2/cgroup.procs" 0.00$(((SEED*7919+JOBS*104729)%1000+1000)) env RAND=$((SEED*1000+JOBS)) \
@@ -126,7 +132,7 @@ const PLAY: &str = r#"play() {
 
 fn knobs(text: &mut String, group: &Group, name: &str, bfq: bool) {
     if let Some(parent) = group.parent() {
-        // A group's files are there once its parent hands the controller on.
+        // The files of a group exist once its parent has enabled the controller for its children.
         let _ = writeln!(text, "echo +io > $CG/{parent}/cgroup.subtree_control");
     }
     let _ = writeln!(text, "group {name}");
@@ -149,21 +155,23 @@ fn knobs(text: &mut String, group: &Group, name: &str, bfq: bool) {
     }
 }
 
-/// What fio reports on one job.
+/// The results that fio reports for one job.
 struct Report {
-    /// Bytes a second.
+    /// The bandwidth in bytes per second.
     bandwidth: f64,
-    /// Microseconds: mean, median, 99th of a hundred.
+    /// The mean, median and 99th percentile of latency, in microseconds.
     latency: [f64; 3],
 }
 
 fn report(file: &Path) -> Result<Report, String> {
     let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
     let text = fs::read_to_string(file).map_err(|e| wrong(&e))?;
+    // fio may print warnings before the JSON document.
     let text = &text[text.find('{').unwrap_or(0)..];
     let report: Value = serde_json::from_str(text).map_err(|e| wrong(&e))?;
     let job = &report["jobs"][0];
     let way = ["read", "write"].map(|way| &job[way]);
+    // A job either reads or writes.
     let way = way.into_iter().find(|w| w["total_ios"].as_u64() > Some(0));
     let way = way.ok_or_else(|| wrong(&"nothing was measured"))?;
     let lat = &way["lat_ns"];

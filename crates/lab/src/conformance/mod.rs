@@ -1,7 +1,10 @@
-//! The referee: the same experiments in Linux's block layer and in the simulator, from the same job files, and how far they agree.
+//! Conformance with Linux: the same experiments run in Linux's block layer and in the simulator,
+//! from the same job files, and their results are compared.
 //!
-//! An [`experiment`] is a job file of fio and a short file with drive, elevator and groups. The [`lab`] plays it in Linux 6.1 in virtual time;
-//! what that gave is stored (`linux/*.txt`). [`play`] plays it here. [`verdict`] compares the two by their intervals of confidence, and [`page`] prints that.
+//! An [`experiment`] is a job file of fio and a short file with drive, elevator and groups. The
+//! [`lab`] runs it in Linux 6.1 in virtual time, and its samples are stored (`linux/*.txt`).
+//! [`play`] runs it in the simulator. [`verdict`] compares the two by their confidence intervals,
+//! and [`page`] prints the comparison.
 
 pub mod experiment;
 pub mod guest;
@@ -18,22 +21,22 @@ use sample::Sample;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Samples of each case.
+/// The number of samples of each case.
 pub const RUNS: u32 = 8;
 
-/// Seconds of a sample.
+/// The length of a sample in seconds.
 pub const SECONDS: u32 = 30;
 
-/// The directory with experiments and samples: this crate's, or `WEIR_CONFORMANCE`.
+/// Returns the directory with experiments and samples: this crate's, or `WEIR_CONFORMANCE`.
 pub fn root() -> PathBuf {
     let other = env::var_os("WEIR_CONFORMANCE");
     other.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from)
 }
 
-/// Linux's samples of an experiment; none if it has not been played yet.
+/// Reads Linux's samples of an experiment. Returns none if it has not been run yet.
 ///
 /// # Errors
-/// A file that is not one of samples.
+/// Returns an error if the file does not contain samples.
 pub fn stored(directory: &Path, experiment: &Experiment) -> Result<Vec<Sample>, String> {
     let file = directory.join(format!("{}.txt", experiment.name));
     match fs::read_to_string(&file) {
@@ -42,11 +45,11 @@ pub fn stored(directory: &Path, experiment: &Experiment) -> Result<Vec<Sample>, 
     }
 }
 
-/// Plays all cases that have samples of Linux in the simulator, in parallel, and writes the
+/// Runs all cases that have samples of Linux in the simulator, in parallel, and writes the
 /// comparison.
 ///
 /// # Errors
-/// A file that cannot be read, or a case that cannot be played.
+/// Returns an error if a file cannot be read or a case cannot be run.
 pub fn compare() -> Result<page::Written, String> {
     let experiments = Experiment::all(&root().join("experiments"))?;
     let mut compared: page::Compared<'_> = Vec::new();
@@ -59,6 +62,7 @@ pub fn compare() -> Result<page::Written, String> {
                 .filter(|s| s.case == case.name)
                 .cloned()
                 .collect();
+            // The page lists the case without rows.
             if linux.is_empty() {
                 cases.push((case, Vec::new()));
                 continue;

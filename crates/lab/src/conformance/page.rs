@@ -1,19 +1,20 @@
-//! The page, which sums up and shows what differs, and the table of every row, Linux beside Weir.
+//! Writes the page, which summarises the comparison and shows the rows that differ, and the table
+//! of all rows.
 
 use crate::conformance::experiment::{Case, Experiment};
 use crate::conformance::verdict::{Figure, Row, TOLERANCE, Verdict};
 use std::fmt::Write as _;
 use weir_measure::Interval;
 
-/// Cases with their rows, in the order of the page.
+/// The cases of each experiment with their rows, in the order of the page.
 pub type Compared<'a> = Vec<(&'a Experiment, Vec<(&'a Case, Vec<Row>)>)>;
 
-/// What a comparison is written as.
+/// The output of a comparison.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// `docs/conformance.md`: counts, what was played, and the rows that differ.
+    /// The text of `docs/conformance.md`: counts, experiments, and the rows that differ.
     pub page: String,
-    /// `docs/conformance.csv`: every row.
+    /// The text of `docs/conformance.csv`: every row.
     pub rows: String,
 }
 
@@ -31,6 +32,7 @@ pub fn write(compared: &Compared<'_>, runs: u32, seconds: u32) -> Written {
         for (case, of_case) in cases {
             for row in of_case {
                 rows += &record(experiment, case, row);
+                // The page shows only differences, and the table has every row.
                 if row.verdict() == Verdict::Differs {
                     page += &line(experiment, case, row);
                 }
@@ -54,6 +56,7 @@ fn counts(text: &mut String, compared: &Compared<'_>) {
         "\nOf {} rows, {agree} agree, {differ} differ and {} are inconclusive. {:.1} % of the conclusive rows agree.\n",
         rows().count(),
         count(Verdict::Inconclusive),
+        // Inconclusive rows are left out of the percentage.
         100.0 * agree as f64 / ((agree + differ).max(1)) as f64
     );
     *text += "| Experiment | Case | Policy | Rows | Agree | Differ | Inconclusive |\n|---|---|---|---|---|---|---|\n";
@@ -128,7 +131,7 @@ part after they have ended.
     )
 }
 
-/// Tunables that are stated.
+/// Returns the tunables that a case states.
 fn tunables(case: &Case) -> String {
     let mut text = String::new();
     for (name, value) in case.iosched.iter().chain(&case.weir) {
@@ -137,7 +140,7 @@ fn tunables(case: &Case) -> String {
     text
 }
 
-/// A row that differs, for the page.
+/// Returns a row that differs as a line of the page.
 fn line(experiment: &Experiment, case: &Case, row: &Row) -> String {
     let (name, unit) = unit(row.figure);
     let shown = |i: Interval| format!("{} ± {}", figure(i.mean * unit), figure(i.half * unit));
@@ -152,7 +155,8 @@ fn line(experiment: &Experiment, case: &Case, row: &Row) -> String {
     )
 }
 
-/// A row of the table. Names of cases hold commas, and no quotes.
+/// Returns a row as a line of the table. The name of the case is quoted, because it contains
+/// commas. It contains no quotes.
 fn record(experiment: &Experiment, case: &Case, row: &Row) -> String {
     let (name, unit) = unit(row.figure);
     let verdict = match row.verdict() {
@@ -173,7 +177,7 @@ fn record(experiment: &Experiment, case: &Case, row: &Row) -> String {
     )
 }
 
-/// What a figure is called, and what it is multiplied by to be printed.
+/// Returns the name of a figure, and the factor by which it is multiplied for printing.
 fn unit(figure: Figure) -> (&'static str, f64) {
     match figure {
         Figure::Total => ("MB/s", 1e-6),
@@ -184,9 +188,10 @@ fn unit(figure: Figure) -> (&'static str, f64) {
     }
 }
 
-/// A number with about three digits.
+/// Formats a number with about three digits.
 fn figure(value: f64) -> String {
     match value {
+        // Large numbers need no decimals.
         v if v >= 100.0 => format!("{v:.0}"),
         v if v >= 10.0 => format!("{v:.1}"),
         v => format!("{v:.2}"),

@@ -1,4 +1,4 @@
-//! Weir's side: the same job file, drive, elevator and groups in the simulator.
+//! Weir's side: runs the same job file, drive, elevator and groups in the simulator.
 
 use crate::conformance::experiment::{Case, Experiment, Group, NullBlk, Player};
 use crate::conformance::sample::Sample;
@@ -10,19 +10,21 @@ use weir_core::{Capacity, Contract, GroupId, Knobs, Max, ROOT, Span, control};
 use weir_measure::Meter;
 use weir_sim::{ClientSpec, GroupSpec, Merging, NrRequests, Run, Scenario};
 
-/// Bytes a second that one of `null_blk`'s megabytes is: 20971 in each of 50 ticks a second.
+/// The number of bytes per second in one of `null_blk`'s megabytes: 20,971 in each of 50 ticks per
+/// second.
 const MEGABYTE: u64 = 20_971 * 50;
 
-/// Sectors of a command at most: `null_blk` has what the kernel takes to be safe.
+/// The maximum number of sectors of a command. `null_blk` has the kernel's safe default
+/// (`BLK_SAFE_MAX_SECTORS`).
 const SECTORS: u32 = 255;
 
-/// More bytes or requests a second than any group is promised.
+/// A rate in bytes or requests per second that exceeds all promises.
 const BOUNDLESS: u64 = 1 << 40;
 
-/// Plays a case once, measuring `seconds` seconds.
+/// Runs a case once, and measures `seconds` seconds.
 ///
 /// # Errors
-/// What does not go together.
+/// Returns an error if experiment, case and policy do not fit together.
 pub fn play(
     experiment: &Experiment,
     case: &Case,
@@ -63,7 +65,7 @@ fn sample(case: &Case, run: u32, player: &Player, meter: &Meter, seconds: u32) -
     }
 }
 
-/// The policy with what the case says of it.
+/// Returns the policy with the settings of the case.
 fn policy(case: &Case) -> Result<Policy, String> {
     let policy = policy::find(&case.policy).map_err(|e| e.to_string())?;
     let stated = [("qos", &case.qos), ("model", &case.model)];
@@ -72,9 +74,10 @@ fn policy(case: &Case) -> Result<Policy, String> {
         .filter_map(|(key, line)| Some((key, line.as_deref()?)));
     let mut policy = with_cost(&policy, &stated.collect::<Vec<_>>())
         .map_err(|e| format!("{}: {e}", case.name))?;
-    // Low limits of cases are those of reads.
+    // The low limits of cases apply to reads.
     policy.low.limits = control::low::Directions::Reads;
-    // Weir's are for all groups: the longest that one states, which groups that reach their limits do not notice.
+    // Weir's settings apply to all groups. The longest value that a group states is used, because
+    // groups that reach their limits do not depend on it.
     let longest = |name: &str| {
         let stated = case.group.iter().filter_map(|g| g.low.get(name));
         stated.max().map(|us| Span::from_micros(*us))
@@ -90,10 +93,11 @@ fn policy(case: &Case) -> Result<Policy, String> {
     Ok(policy)
 }
 
-/// A policy of which lines of `io.cost` are as stated, by their keys.
+/// Returns a policy in which lines of `io.cost` are replaced by the stated ones, given by their
+/// keys.
 ///
 /// # Errors
-/// A line that is none of its.
+/// Returns an error if a line is not one of `io.cost`.
 pub(crate) fn with_cost(policy: &Policy, stated: &[(&str, &str)]) -> Result<Policy, String> {
     if stated.is_empty() {
         return Ok(policy.clone());
@@ -109,6 +113,7 @@ pub(crate) fn with_cost(policy: &Policy, stated: &[(&str, &str)]) -> Result<Poli
 }
 
 fn drive(null_blk: NullBlk) -> weir_model::drive::Config {
+    // `null_blk` grants its bandwidth 50 times per second (`TICKS_PER_SEC`).
     let tick = if null_blk.mbps > 0 {
         Span::from_millis(20)
     } else {
@@ -125,12 +130,12 @@ fn drive(null_blk: NullBlk) -> weir_model::drive::Config {
     })
 }
 
-/// The player of a client, and in which of the player's groups it is.
+/// The indices of a client's player and of the player's group.
 type Owner = (usize, usize);
 
-/// A job file's scenario before a case has put groups into it.
+/// Returns a job file's scenario without clients and groups.
 fn without_groups(all: &Scenario) -> Scenario {
-    // Linux admits whatever is asked for.
+    // Linux admits every low limit, so that the capacity must not refuse any.
     let boundless = Capacity {
         read: BOUNDLESS,
         write: BOUNDLESS,
@@ -139,10 +144,10 @@ fn without_groups(all: &Scenario) -> Scenario {
     };
     Scenario {
         clients: Vec::new(),
-        // The case states the groups, and not the job file.
+        // The groups are stated by the case, and not by the job file.
         groups: Vec::new(),
         capacity: Some(boundless),
-        // The lab's drive has just been made.
+        // The drive of the lab is new, so that there is no run-in.
         run_in: Span::ZERO,
         ..all.clone()
     }
@@ -184,7 +189,8 @@ fn scenario(
             groups.insert(name, GroupId(scenario.groups.len() as u32));
         }
     }
-    // Linux's root has processes beside groups. Here they are in a group of their own, which nothing limits.
+    // In Linux, processes can run in the root next to groups. Here they run in a group of their own
+    // without limits.
     let mut root = ROOT;
     if !groups.is_empty() && players.iter().any(|p| p.groups.is_empty()) {
         scenario.groups.push(GroupSpec {
@@ -195,12 +201,14 @@ fn scenario(
         root = GroupId(scenario.groups.len() as u32);
     }
     let mut owners = Vec::new();
+    // Each run has its own start times.
     let mut rng = Rng::new(u64::from(run));
     for (n, player) in players.iter().enumerate() {
         let clients = all.clients.iter().filter(|c| of(&player.section, &c.name));
         let clients: Vec<&ClientSpec> = clients.collect();
         for place in 0..player.groups.len().max(1) {
-            // In the lab, what one process does begins together, one to two milliseconds after the groups were made.
+            // In the lab, the jobs of one process begin together, one to two milliseconds after the
+            // groups were created.
             let late = Span::from_micros(rng.range(1000, 1999));
             for client in &clients {
                 let name = player.groups.get(place);
@@ -219,7 +227,8 @@ fn scenario(
     Ok((scenario, owners))
 }
 
-/// True if a client is of this section: called as it is, or so and with a number behind.
+/// Returns true if a client belongs to this section: it has the section's name, or that name with a
+/// number.
 fn of(section: &str, client: &str) -> bool {
     let rest = client.strip_prefix(section);
     rest.is_some_and(|r| {
@@ -242,6 +251,7 @@ fn spec(group: &Group, parent: GroupId) -> Result<GroupSpec, String> {
         *limit = *value;
     }
     let limit = |name: &str| group.low.get(name).copied().unwrap_or_default();
+    // The cases have low limits on reads only.
     let known = ["rbps", "riops", "idle", "latency"];
     if let Some(name) = group.low.keys().find(|n| !known.contains(&n.as_str())) {
         return Err(format!("io.low has no {name} here"));

@@ -1,24 +1,26 @@
-//! What one run gave one player, and how that is stored.
+//! Samples: the results of one player in one run, and their file format.
 
 use std::fmt::Write as _;
 
-/// What a player got in one run of a case. Where it runs in several groups: the sum of the bandwidths, and the means of the rest.
+/// The results of a player in one run of a case. If it runs in several groups, bandwidths are added
+/// up and latencies averaged.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
-    /// The case.
+    /// The name of the case.
     pub case: String,
     /// The number of the run, from 1.
     pub run: u32,
-    /// The player.
+    /// The name of the player.
     pub player: String,
-    /// Bytes a second.
+    /// The bandwidth in bytes per second.
     pub bandwidth: f64,
-    /// Latency of a request, from the call to its end, in microseconds: mean, median, 99th of a hundred.
+    /// The latency of a request from the call to its completion, in microseconds: mean, median,
+    /// 99th percentile.
     pub latency: [f64; 3],
 }
 
 impl Sample {
-    /// The sample of a player in several groups, from those of each.
+    /// Combines the samples of a player in several groups. Returns `None` without samples.
     pub fn pooled(parts: &[Self]) -> Option<Self> {
         let mut all = parts.first()?.clone();
         all.bandwidth = parts.iter().map(|p| p.bandwidth).sum();
@@ -29,7 +31,7 @@ impl Sample {
     }
 }
 
-/// Samples as text: one a line.
+/// Formats samples as text, one per line.
 pub fn write(samples: &[Sample]) -> String {
     let mut text = "# case | run | player | bytes/s | latency in us: mean, p50, p99\n".to_owned();
     for s in samples {
@@ -43,10 +45,10 @@ pub fn write(samples: &[Sample]) -> String {
     text
 }
 
-/// Reads what [`write()`] wrote.
+/// Reads the output of [`write()`].
 ///
 /// # Errors
-/// The first line that is none of its.
+/// Returns the first line that is not a sample.
 pub fn read(text: &str) -> Result<Vec<Sample>, String> {
     let lines = text.lines().filter(|l| !l.starts_with('#'));
     lines

@@ -1,4 +1,5 @@
-//! Linux's own code on Weir's models of drives, for what was published of the drives: the column of `docs/validation.md`.
+//! Measures published figures of drives with Linux's own code on Weir's drive models, for a column
+//! of `docs/validation.md`.
 
 use crate::conformance::guest::row::Built;
 use std::collections::BTreeMap;
@@ -10,29 +11,31 @@ use weir_linux::guest::Kernel;
 use weir_linux::play::guest::Lab;
 use weir_linux::play::measure;
 
-/// Repetitions are played until the target has had this number of reads, and at most [`RUNS`] of them: on a disk a read takes seconds.
+/// The number of reads of the target that are sufficient. There are at most [`RUNS`] repetitions,
+/// because a read takes seconds on a disk.
 const READS: u64 = 10;
 const RUNS: u32 = 3;
 
-/// A figure of a drive: the target's mean latency in a scenario of Weir's.
+/// A figure of a drive: the target's mean latency in one of Weir's scenarios.
 struct Figure {
     drive: String,
-    /// As sheets name it: `latency/readers/none`.
+    /// The name of the figure in sheets, for example `latency/readers/none`.
     name: String,
 }
 
-/// Reads of the target, and their mean latency in nanoseconds.
+/// The number of reads of the target, and their mean latency in nanoseconds, by figure.
 type Stored = BTreeMap<String, (u64, f64)>;
 
 fn file() -> PathBuf {
     crate::conformance::root().join("../fit/src/linux.txt")
 }
 
-/// Plays the published figures that a scenario of Weir's gives and that are missing, or those of them that contain one of the words, with the
-/// program `weir`, on a kernel that is a program, and stores each as it comes.
+/// Measures the missing figures that one of Weir's scenarios gives, with the program `weir`, on a
+/// kernel that is a program. Each figure is stored at once. With words, only figures whose key
+/// contains one of them are measured.
 ///
 /// # Errors
-/// A figure that cannot be played.
+/// Returns the first figure that cannot be measured.
 pub fn fill(weir: &Path, kernel: &str, which: &[&str]) -> Result<(), String> {
     let kernel = Kernel::find(kernel, |line| eprintln!("{line}")).map_err(|e| e.to_string())?;
     if kernel.program().is_none() {
@@ -43,19 +46,22 @@ pub fn fill(weir: &Path, kernel: &str, which: &[&str]) -> Result<(), String> {
     for figure in figures() {
         let key = figure.key();
         let is_meant = which.is_empty() || which.iter().any(|w| key.contains(w));
+        // Figures that are stored are not measured again.
         if there.contains_key(&key) || !is_meant {
             continue;
         }
         let found = figure.play(&lab).map_err(|e| format!("{key}: {e}"))?;
         eprintln!("{key}: {found:?}");
         there.insert(key, found);
+        // Each figure is stored at once, so that an interrupted command loses none.
         write(&there)?;
     }
     Ok(())
 }
 
-/// The figures of all sheets that are a case of a scenario under a policy, but those of drives with several hardware queues: the kernel has
-/// one processor, and so one of them, through which flushes of all clients would be one.
+/// Returns the figures of all sheets that are a case of a scenario under a policy. Drives with
+/// several hardware queues are left out. The kernel has one processor and thus one hardware queue,
+/// in which the flushes of all clients would be combined.
 fn figures() -> Vec<Figure> {
     let sheets = sheet::names().filter_map(sheet::find);
     let sheets = sheets.filter(|sheet| sheet.profile.drive.shape().queues == 1);
@@ -75,7 +81,7 @@ impl Figure {
         format!("{}: {}", self.drive, self.name)
     }
 
-    /// Scenario, case and policy.
+    /// Returns the scenario, case and policy.
     fn parts(&self) -> Option<[&str; 3]> {
         let parts: Vec<&str> = self.name.split('/').collect();
         let parts = <[&str; 3]>::try_from(parts).ok()?;

@@ -1,58 +1,61 @@
-//! Rows: a figure of a player, Linux's beside Weir's, and whether they agree.
+//! Rows: a figure of a player in Linux and in Weir, and the verdict whether they agree.
 
 use crate::conformance::sample::Sample;
 use weir_measure::Interval;
 
-/// A row agrees if the means are no further apart than this part of Linux's, and is conclusive only if Linux's half-width is no more.
+/// The tolerance of a comparison, as a fraction of Linux's mean. A row agrees if the two means
+/// differ by no more than this. It is inconclusive if the half-width of Linux's confidence interval
+/// is larger than this.
 pub const TOLERANCE: f64 = 0.10;
 
-/// One figure of one player, or of all together, on both sides.
+/// One figure of one player, or of all players together, on both sides.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// Whose: a player, or `total`.
+    /// The name of the player, or `total`.
     pub player: String,
-    /// What.
+    /// The figure that is compared.
     pub figure: Figure,
-    /// Linux's.
+    /// The mean and confidence interval in Linux.
     pub linux: Interval,
-    /// Weir's.
+    /// The mean and confidence interval in Weir.
     pub weir: Interval,
 }
 
-/// What is compared.
+/// The kind of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Figure {
-    /// Bytes a second of all players.
+    /// The bandwidth of all players, in bytes per second.
     Total,
-    /// A player's part of it, as a fraction.
+    /// The part of the total that a player gets, as a fraction.
     Share,
-    /// Mean latency of a request, microseconds.
+    /// The mean latency of a request, in microseconds.
     Mean,
-    /// Median latency of a request, microseconds.
+    /// The median latency of a request, in microseconds.
     P50,
-    /// Latency that 99 of a hundred requests do not exceed, microseconds.
+    /// The 99th percentile of latency, in microseconds.
     P99,
 }
 
-/// What comes of a row.
+/// The verdict about a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verdict {
-    /// The intervals overlap, or the means are close.
+    /// The intervals overlap, or the means are close to each other.
     Agrees,
-    /// They are not.
+    /// The intervals do not overlap, and the means are not close.
     Differs,
-    /// Linux's own samples differ too much.
+    /// The samples of Linux differ too much from each other.
     Inconclusive,
 }
 
 impl Row {
-    /// How far Weir's mean is from Linux's, as a part of Linux's.
+    /// Returns the relative difference of Weir's mean from Linux's.
     pub fn difference(&self) -> f64 {
         self.weir.mean / self.linux.mean - 1.0
     }
 
-    /// Whether the two sides agree.
+    /// Returns the verdict whether the two sides agree.
     pub fn verdict(&self) -> Verdict {
+        // With such an interval, nearly every result of Weir would agree.
         if self.linux.half > TOLERANCE * self.linux.mean {
             Verdict::Inconclusive
         } else if self.linux.overlaps(&self.weir) || self.difference().abs() <= TOLERANCE {
@@ -63,7 +66,8 @@ impl Row {
     }
 }
 
-/// The rows of a case, from the samples of both sides: the total, and for each player its share, where it is not alone, and latencies.
+/// Compares the samples of both sides of a case. The rows are the total and, for each player, its
+/// latencies and (unless it is the only one) its share.
 pub fn rows(linux: &[Sample], weir: &[Sample]) -> Vec<Row> {
     let mut players: Vec<&str> = Vec::new();
     for sample in linux {
@@ -91,6 +95,7 @@ pub fn rows(linux: &[Sample], weir: &[Sample]) -> Vec<Row> {
                 .collect()
         };
         let share = |all: &[Sample]| of(all, &|s| s.bandwidth / total(all, s.run));
+        // The share of a single player is always one.
         if players.len() > 1 {
             push(player, Figure::Share, [linux, weir].map(share));
         }
@@ -142,6 +147,7 @@ mod tests {
         assert_eq!(row([100.0, 1.0], [109.9, 0.0]), Verdict::Agrees, "close");
         assert_eq!(row([100.0, 1.0], [111.0, 0.0]), Verdict::Differs);
         assert_eq!(
+            // The intervals are 99 to 101 and 101 to 159.
             row([100.0, 1.0], [130.0, 29.0]),
             Verdict::Agrees,
             "they overlap"
@@ -184,6 +190,7 @@ mod tests {
             ]
         );
         assert_eq!(rows.len(), 1 + 2 * 4);
+        // The totals of the two runs are 4 and 80.
         assert!((rows[0].linux.mean - 42.0).abs() < 1e-9);
     }
 }

@@ -1,8 +1,9 @@
-//! Parameter sets that fit as well as the profile does.
+//! Ensembles: parameter sets that fit as well as the profile does.
 //!
-//! A parameter that no published figure determines may have another value: each of these is drawn from the range that its sheet
-//! calls plausible, the tied parameters are fitted again, and the set is kept if every fitted figure is within the tolerance of
-//! the sheet. A model's prediction is the interval that these sets span.
+//! A parameter that no published figure determines may have another value. Each such parameter is
+//! drawn from the range that its sheet considers plausible, and the tied parameters are fitted
+//! again. The set is kept if every fitted figure is within the tolerance of the sheet. A model's
+//! prediction is the interval that these sets span.
 
 use crate::fit::Error;
 use crate::fit::fitting::{compare_fitted, ties};
@@ -13,17 +14,18 @@ use weir_config::sheet::Sheet;
 use weir_model::drive::Config;
 use weir_model::load::Rng;
 
-/// Maximum number of draws for each set that is wanted.
+/// The maximum number of draws for each set that is required.
 const DRAWS: usize = 8;
 
-/// The result of a draw: a set, if it fits.
+/// The result of a draw: a parameter set, if it fits.
 type Drawn = Result<Option<Config>, Error>;
 
-/// `wanted` sets that fit as well, or as many as there are among eight times as many draws; the result does not depend on `jobs`.
-/// `found` is told the number of sets so far.
+/// Finds `wanted` sets that fit as well as the profile, or as many as there are among eight times
+/// as many draws. The result does not depend on `jobs`. Passes the number of sets so far to
+/// `found`.
 ///
 /// # Errors
-/// As [`fit`](crate::fit::fit).
+/// Returns the errors of [`fit`](crate::fit::fit).
 pub fn ensemble(
     sheet: &Sheet,
     fitted: &Config,
@@ -33,6 +35,8 @@ pub fn ensemble(
 ) -> Result<Vec<Config>, Error> {
     let ties = ties(sheet)?;
     let mut sets = Vec::new();
+    // The size of batches depends on `wanted` only, so that the result does not depend on the
+    // number of threads.
     let batches = (0..wanted * DRAWS).step_by(wanted.max(1));
     for first in batches {
         if sets.len() >= wanted {
@@ -47,13 +51,14 @@ pub fn ensemble(
     sets.into_iter().take(wanted).collect()
 }
 
-/// This many threads, at least one.
+/// Creates a pool of this many threads, at least one.
 pub(crate) fn threads(jobs: usize) -> ThreadPool {
     let threads = ThreadPoolBuilder::new().num_threads(jobs.max(1));
     threads.build().expect("threads can be started")
 }
 
-/// A drive whose undetermined parameters are drawn uniformly from their ranges; its parameters may contradict each other.
+/// Draws the undetermined parameters of a drive uniformly from their ranges. The drawn parameters
+/// may contradict each other.
 fn draw(sheet: &Sheet, fitted: &Config, index: usize) -> Config {
     let mut drive = fitted.clone();
     let mut rng = Rng::new(weir_model::load::seed(&sheet.profile.name, index as u32, 0));
@@ -64,8 +69,10 @@ fn draw(sheet: &Sheet, fitted: &Config, index: usize) -> Config {
     drive
 }
 
-/// The drive with its tied parameters fitted again, if every fitted figure is then within its tolerance.
+/// Fits the tied parameters of a drive again. Returns the drive if every fitted figure is then
+/// within its tolerance.
 fn fits(sheet: &Sheet, ties: &[Tie], drive: &Config) -> Drawn {
+    // The drawn parameters may contradict each other.
     if drive.validate().is_err() {
         return Ok(None);
     }

@@ -1,6 +1,6 @@
-//! Errors of a fit.
+//! The errors of a fit.
 
-/// Why a drive cannot be fitted.
+/// The reason why a drive cannot be fitted.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,7 +18,7 @@ pub enum Error {
     /// A parameter is tied to a figure without a tolerance.
     #[error("a parameter is fitted to {0:?}, but within is missing in its [[figure]]")]
     Tolerance(String),
-    /// The published value is a rate where the figure is a time, or the other way round.
+    /// The published value is a rate and the figure a time, or the other way round.
     #[error(
         "the value of figure {0:?} has the wrong kind: a rate instead of a time, or a time instead of a rate"
     )]

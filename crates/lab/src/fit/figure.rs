@@ -1,4 +1,4 @@
-//! Published figures of drives, each as an experiment in the simulator.
+//! Published figures of drives, each of which is an experiment in the simulator.
 
 use crate::fit::Error;
 use weir_core::{Contract, Span};
@@ -8,10 +8,11 @@ use weir_sim::Buffered;
 use weir_sim::scenario::{COMPARED, FILE, Interferers, Reads, compared, latency};
 use weir_sim::{Adapter, NrRequests, Policy, Results, Run, Scenario};
 
-/// The queue depth meant by "peak" on a sheet; no data sheet uses more.
+/// The queue depth of a peak on a data sheet. No data sheet uses more.
 const DEEP: u32 = 128;
 
-/// How long a peak is measured: reads are steady at once, writes once their buffer is full; a disk has few accesses per second.
+/// The length of measurements. Reads are steady at once, writes once their buffer is full, and a
+/// disk serves few accesses per second.
 const READING: Span = Span::from_millis(300);
 const WRITING: Span = Span::from_secs(1);
 const ACCESSES: Span = Span::from_secs(4);
@@ -21,35 +22,39 @@ const ACCESSES: Span = Span::from_secs(4);
 pub enum Figure {
     /// Sequential reads of 128 KiB with a full queue (at most 128), in bytes per second.
     SequentialRead,
-    /// Sequential writes of the same kind, in bytes per second.
+    /// Sequential writes of 128 KiB with a full queue (at most 128), in bytes per second.
     SequentialWrite,
     /// Random reads of 4 KiB with a full queue (at most 128), in bytes per second.
     RandomRead,
-    /// Random writes of the same kind, in bytes per second.
+    /// Random writes of 4 KiB with a full queue (at most 128), in bytes per second.
     RandomWrite,
-    /// One thread that reads sequentially, 128 KiB at a time, one at a time, with direct I/O, in bytes per second. (Through the
-    /// page cache, two read-ahead windows are in flight at a time, and any drive reaches its peak.)
+    /// Sequential reads of 128 KiB by one thread, one at a time, with direct I/O, in bytes per
+    /// second. (Through the page cache, two read-ahead windows are in flight at a time, and any
+    /// drive reaches its peak.)
     OneReader,
-    /// A process that reads its file at random, 4 KiB per call, in bytes per second.
+    /// Random reads of 4 KiB by a process that reads its file through the page cache, in bytes per
+    /// second.
     OneRandomReader,
-    /// One 4 KiB random read at a time over the whole drive: latency in nanoseconds.
+    /// The latency of random reads of 4 KiB over the whole drive, one at a time, in nanoseconds.
     Access,
-    /// One sequential read of 32 KiB at a time: latency in nanoseconds.
+    /// The latency of sequential reads of 32 KiB, one at a time, in nanoseconds.
     OneAtATime,
-    /// The target's mean read latency in a case of the `latency` scenario under a policy, in nanoseconds.
+    /// The target's mean read latency in a case of the `latency` scenario under a policy, in
+    /// nanoseconds.
     Latency(Interferers, &'static str),
-    /// The target's mean read latency in a case of the `latency-sporadic` scenario under a policy, in nanoseconds.
+    /// The target's mean read latency in a case of the `latency-sporadic` scenario under a policy,
+    /// in nanoseconds.
     Sporadic(Interferers, &'static str),
     /// The total bandwidth in a case of the `latency` scenario under a policy, in bytes per second.
     Total(Interferers, &'static str),
 }
 
-/// The unit of a figure.
+/// The kind of a figure, with its unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
-    /// Bytes per second.
+    /// A rate in bytes per second.
     Rate,
-    /// Nanoseconds.
+    /// A time in nanoseconds.
     Time,
 }
 
@@ -65,7 +70,8 @@ const PEAKS: [(&str, Figure); 8] = [
 ];
 
 impl Figure {
-    /// Its name in sheets: `sequential-read`, `latency/readers/none`.
+    /// Returns the name of the figure in sheets, for example `sequential-read` or
+    /// `latency/readers/none`.
     pub fn name(self) -> String {
         let case = |what, interferers: Interferers, policy: &str| {
             format!("{what}/{}/{policy}", interferers.name())
@@ -81,12 +87,12 @@ impl Figure {
         }
     }
 
-    /// The figure of that name.
+    /// Returns the figure with this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::all().find(|figure| figure.name() == name)
     }
 
-    /// All figures.
+    /// Returns all figures that can be measured.
     pub fn all() -> impl Iterator<Item = Self> {
         let cases = Interferers::ALL
             .into_iter()
@@ -96,7 +102,7 @@ impl Figure {
         PEAKS.iter().map(|p| p.1).chain(cases)
     }
 
-    /// Its unit.
+    /// Returns the kind of the figure.
     pub fn measure(self) -> Measure {
         match self {
             Self::Access | Self::OneAtATime | Self::Latency(..) | Self::Sporadic(..) => {
@@ -106,11 +112,12 @@ impl Figure {
         }
     }
 
-    /// The figure of a model, in bytes per second or nanoseconds. Means of few reads are taken over enough repetitions for
-    /// thirty reads, at most `repetitions_max`.
+    /// Measures the figure on a model, in bytes per second or nanoseconds. A mean of few reads is
+    /// taken over repetitions until there are thirty reads, at most `repetitions_max`.
     ///
     /// # Errors
-    /// The scenario cannot be run on this drive: a parameter is out of range, or the files do not fit.
+    /// Returns an error if the scenario cannot be run on this drive, because a parameter is out of
+    /// range or the files do not fit.
     pub fn of(self, drive: &Config, repetitions_max: u32) -> Result<f64, Error> {
         match self {
             Self::SequentialRead => rate(drive, sequential(drive), READING),
@@ -141,11 +148,12 @@ impl Figure {
     }
 }
 
-/// The queue depth that fills the drive.
+/// Returns the queue depth that fills the drive.
 fn deep(drive: &Config) -> u32 {
     let shape = drive.shape();
     u32::from(shape.tags)
         .saturating_mul(shape.queues.into())
+        // Data sheets measure with at most this depth.
         .min(DEEP)
 }
 
@@ -153,19 +161,19 @@ fn sequential(drive: &Config) -> Program {
     Program::sequential_reads(128 << 10, deep(drive))
 }
 
-/// Bandwidth of a client that accesses a file with direct I/O for `time`.
+/// Measures the bandwidth of a client that accesses a file with direct I/O for `time`.
 fn rate(drive: &Config, program: Program, time: Span) -> Result<f64, Error> {
     let results = direct(drive, program, time, Some(FILE))?;
     Ok(per_second(&results))
 }
 
-/// Mean latency of a client that accesses the whole drive for `time`.
+/// Measures the mean latency of a client that accesses the whole drive for `time`.
 fn mean(drive: &Config, program: Program, time: Span) -> Result<f64, Error> {
     let results = direct(drive, program, time, None)?;
     Ok(results.clients[0].meter.latency().mean())
 }
 
-/// A client with direct I/O to a file at the beginning of the drive, or to the whole drive.
+/// Runs a client with direct I/O to a file at the beginning of the drive, or to the whole drive.
 fn direct(
     drive: &Config,
     program: Program,
@@ -174,13 +182,14 @@ fn direct(
 ) -> Result<Results, Error> {
     let mut scenario = Scenario::new("figure", drive.clone(), time);
     scenario.warm_up = Span::from_millis(100);
+    // A model without a size has no end that could be reached.
     let size = drive.size().unwrap_or(FILE);
     let file = file.map_or(size, |file| file.min(size));
     scenario.tenant("client", Contract::DEFAULT, file, program);
     Ok(Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?)
 }
 
-/// A process with a file of its own.
+/// Measures the bandwidth of a process with a file of its own.
 fn process(drive: &Config, program: Program) -> Result<f64, Error> {
     let mut scenario = Scenario::new("figure", drive.clone(), READING);
     scenario.warm_up = Span::from_millis(100);
@@ -200,10 +209,10 @@ fn per_second(results: &Results) -> f64 {
     meter.bytes() as f64 * 1e9 / meter.length_ns() as f64
 }
 
-/// Number of reads that a mean needs.
+/// The number of reads that a mean needs.
 const ENOUGH: u64 = 30;
 
-/// The target's mean read latency and the total bandwidth, over repetitions.
+/// Measures the target's mean read latency and the total bandwidth, over repetitions.
 fn play(
     drive: &Config,
     interferers: Interferers,
@@ -221,6 +230,7 @@ fn play(
         sum += target.mean() * target.count() as f64;
         bytes += results.total.bytes();
         nanos += results.total.length_ns();
+        // On a slow drive, a single run has only a few reads.
         if count >= ENOUGH {
             break;
         }

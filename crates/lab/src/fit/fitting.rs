@@ -1,25 +1,26 @@
-//! A drive fitted to its sheet, and its figures compared to the published ones.
+//! Fits a drive to its sheet, and compares its figures with the published ones.
 
 use crate::fit::search::{CLOSE, REPETITIONS, Tie, search};
 use crate::fit::{Error, Figure, Measure};
 use weir_config::sheet::{Published, Sheet};
 use weir_model::drive::Config;
 
-/// A published figure and the model's.
+/// A published figure and the figure of the model.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was measured.
+    /// The figure that was measured.
     pub figure: Figure,
-    /// The published value, and its source.
+    /// The published value and its source.
     pub published: Published,
-    /// The model's value: bytes per second or nanoseconds.
+    /// The value of the model, in bytes per second or nanoseconds.
     pub model: f64,
 }
 
-/// The ties of a sheet.
+/// Returns the ties of a sheet.
 ///
 /// # Errors
-/// A figure has no experiment, no published value or no tolerance, or a value of the wrong unit.
+/// Returns an error if a figure has no experiment, no published value, no tolerance, or a value of
+/// the wrong unit.
 pub(crate) fn ties(sheet: &Sheet) -> Result<Vec<Tie>, Error> {
     let tie = |fit: &weir_config::sheet::Fit| {
         let published = sheet.figures.iter().find(|f| f.figure == fit.figure);
@@ -32,31 +33,34 @@ pub(crate) fn ties(sheet: &Sheet) -> Result<Vec<Tie>, Error> {
             to: fit.range.to,
             figure: figure(published)?,
             published: published.value,
+            // Sheets state tolerances in per cent.
             tolerance: f64::from(within) / 100.0,
         })
     };
     sheet.fit.iter().map(tie).collect()
 }
 
-/// The drive of a sheet with its tied parameters fitted.
+/// Returns the drive of a sheet with its tied parameters fitted.
 ///
 /// # Errors
-/// The sheet ties a parameter to a figure that has no experiment, no published value, no tolerance, or a value of the wrong unit; or
-/// a figure cannot be measured on the drive.
+/// Returns an error if a figure cannot be measured on the drive, or if the sheet ties a parameter
+/// to a figure without an experiment, a published value or a tolerance, or with a value of the
+/// wrong unit.
 pub fn fit(sheet: &Sheet) -> Result<Config, Error> {
     search(&sheet.profile.drive, &ties(sheet)?, CLOSE)
 }
 
-/// Compares every published figure of a sheet to that of a drive.
+/// Compares every published figure of a sheet with that of a drive.
 ///
 /// # Errors
-/// As [`fit`].
+/// Returns the errors of [`fit`].
 pub fn compare(sheet: &Sheet, drive: &Config) -> Result<Vec<Row>, Error> {
     sheet.figures.iter().map(|f| row(f, drive)).collect()
 }
 
-/// As [`compare`], but for the fitted figures only.
+/// Compares the fitted figures of a sheet with those of a drive.
 pub(crate) fn compare_fitted(sheet: &Sheet, drive: &Config) -> Result<Vec<Row>, Error> {
+    // Only fitted figures have a tolerance.
     let fitted = sheet.figures.iter().filter(|f| f.within.is_some());
     fitted.map(|f| row(f, drive)).collect()
 }
@@ -71,19 +75,21 @@ fn row(published: &Published, drive: &Config) -> Result<Row, Error> {
 }
 
 impl Row {
-    /// Relative error of the model's figure; positive if it is too high.
+    /// Returns the relative error of the model's figure, which is positive if the figure is too
+    /// high.
     pub fn off(&self) -> f64 {
         self.model / self.published.value - 1.0
     }
 
-    /// Whether a fitted figure is within its tolerance; `None` for one that was not fitted.
+    /// Returns whether a fitted figure is within its tolerance, or `None` if the figure was not
+    /// fitted.
     pub fn holds(&self) -> Option<bool> {
         let within = self.published.within?;
         Some(self.off().abs() <= f64::from(within) / 100.0)
     }
 }
 
-/// The experiment of a published figure.
+/// Returns the experiment of a published figure.
 fn figure(published: &Published) -> Result<Figure, Error> {
     let name = &published.figure;
     let figure = Figure::find(name).ok_or_else(|| Error::Figure(name.clone()))?;

@@ -1,9 +1,10 @@
-//! Drive profiles made to fit what was published of a drive, and what they predict.
+//! Fits drive profiles to the published figures of drives, and validates their predictions.
 //!
-//! A [`Figure`] is an experiment in the simulator: a peak of a data sheet, or a case of the `latency` scenario. A
-//! [`Sheet`](weir_config::sheet::Sheet) says what was published and ties each unknown parameter to the figure that determines it;
-//! [`fit`] finds these parameters, [`ensemble`] finds other sets that fit as well, so that a prediction can be given as an
-//! interval. Predicted figures are never fitted to.
+//! A [`Figure`] is an experiment in the simulator: a peak of a data sheet, or a case of the
+//! `latency` scenario. A [`Sheet`](weir_config::sheet::Sheet) contains the published values and
+//! ties each unknown parameter to the figure that determines it. [`fit`] finds these parameters.
+//! [`ensemble`] finds other sets that fit as well, so that a prediction can be given as an
+//! interval. Predicted figures are never used for a fit.
 
 mod ensemble;
 mod error;

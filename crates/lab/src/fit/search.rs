@@ -1,53 +1,59 @@
-//! Parameters from figures: each unknown parameter is tied to the one figure that determines it.
+//! Searches parameters by figures: each unknown parameter is tied to the one figure that determines
+//! it.
 //!
-//! A tied parameter is found by narrowing its range until the figure matches, one parameter after the other, and all of them again
-//! until nothing changes, because some figures depend on more than one. Nothing here is random or depends on the machine, so
-//! a fit gives the same bytes everywhere.
+//! A tied parameter is found by narrowing its range until the figure matches. This is done for one
+//! parameter after the other. Because some figures depend on more than one parameter, all
+//! parameters are searched again until nothing changes. The search uses no random numbers and does
+//! not depend on the machine, so that a fit gives the same bytes everywhere.
 
 use crate::fit::{Error, Figure};
 use weir_config::parameter::Parameter;
 use weir_model::drive::Config;
 
-/// Maximum number of rounds over all ties.
+/// The maximum number of rounds over all ties.
 const ROUNDS: u32 = 4;
 
-/// Maximum number of values tried for a tie.
+/// The maximum number of values that are tested for a tie.
 const TRIES: u32 = 16;
 
-/// How far from the last value the later rounds search, as a ratio.
+/// The distance from the last value that later rounds search, as a ratio.
 const NEAR: f64 = 1.5;
 
-/// A range wider than this ratio is bisected, a narrower one is divided by interpolation.
+/// The ratio of a range up to which it is divided by linear interpolation. A wider range is
+/// bisected.
 const WIDE: f64 = 4.0;
 
-/// How close a figure must be, as a part of its tolerance: for a profile, and for a set of an ensemble.
+/// The required precision of a figure, as a part of its tolerance: for a profile, and for a set of
+/// an ensemble.
 pub(crate) const CLOSE: f64 = 0.05;
 pub(crate) const NEAR_ENOUGH: f64 = 0.2;
 
-/// Maximum number of repetitions for a figure.
+/// The maximum number of repetitions for a figure.
 pub(crate) const REPETITIONS: u32 = 10;
 
 /// A parameter and the figure that determines it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tie {
-    /// The parameter.
+    /// The parameter that is searched.
     pub(crate) parameter: &'static Parameter,
-    /// Start of the range to search, in the parameter's unit; at least 1.
+    /// The start of the range to search, in the parameter's unit. At least 1, because ranges are
+    /// divided by ratio.
     pub(crate) from: u64,
-    /// End of the range.
+    /// The end of the range.
     pub(crate) to: u64,
-    /// The figure.
+    /// The figure that determines the parameter.
     pub(crate) figure: Figure,
-    /// The published value: bytes per second or nanoseconds.
+    /// The published value, in bytes per second or nanoseconds.
     pub(crate) published: f64,
     /// The permitted relative error.
     pub(crate) tolerance: f64,
 }
 
-/// Sets the tied parameters of `drive` so that each figure is within `close` of its tolerance, if that is possible.
+/// Sets the tied parameters of `drive` so that each figure is within `close` of its tolerance, if
+/// possible.
 ///
 /// # Errors
-/// A figure cannot be measured on the drive.
+/// Returns an error if a figure cannot be measured on the drive.
 pub(crate) fn search(drive: &Config, ties: &[Tie], close: f64) -> Result<Config, Error> {
     let mut drive = drive.clone();
     for round in 0..ROUNDS {
@@ -55,6 +61,7 @@ pub(crate) fn search(drive: &Config, ties: &[Tie], close: f64) -> Result<Config,
         for tie in ties {
             tie.find(&mut drive, round, close * tie.tolerance)?;
         }
+        // No parameter has moved in this round.
         if drive == before {
             break;
         }
@@ -62,7 +69,7 @@ pub(crate) fn search(drive: &Config, ties: &[Tie], close: f64) -> Result<Config,
     Ok(drive)
 }
 
-/// A value that was tried, and the relative error of the figure.
+/// A value that was tested, and the relative error of the figure.
 #[derive(Clone, Copy)]
 struct Tried {
     value: u64,
@@ -70,7 +77,8 @@ struct Tried {
 }
 
 impl Tie {
-    /// Narrows the range until the figure matches, and sets the best of all values that were tried.
+    /// Narrows the range until the figure matches, and sets the best of all values that were
+    /// tested.
     fn find(&self, drive: &mut Config, round: u32, close: f64) -> Result<(), Error> {
         let mut best = self.tried(drive, self.parameter.get(drive))?;
         if best.off.abs() < close {
@@ -80,12 +88,14 @@ impl Tie {
         let (mut low, mut high) = (self.tried(drive, from)?, self.tried(drive, to)?);
         best = best.or(low).or(high);
         for _ in 0..TRIES {
-            // If both ends err in the same direction the figure is out of reach, and the nearer end is the best value.
+            // If both ends err in the same direction, the figure is out of reach, and the nearer
+            // end is the best value.
             let reached = (low.off > 0.0) != (high.off > 0.0);
             if best.off.abs() < close || !reached {
                 break;
             }
             let value = between(low, high);
+            // Rounding to three digits may leave no value between the ends.
             if value <= low.value || value >= high.value {
                 break;
             }
@@ -101,12 +111,14 @@ impl Tie {
         Ok(())
     }
 
-    /// The range to search: all of it at first, then near the last value.
+    /// Returns the range to search: the whole range at first, and a range near the last value in
+    /// later rounds.
     fn range(&self, value: u64, round: u32) -> [u64; 2] {
         if round == 0 {
             return [self.from, self.to];
         }
         let value = value as f64;
+        // Other parameters have changed since, but only a little.
         [value / NEAR, value * NEAR].map(|end| round_to_three(end).clamp(self.from, self.to))
     }
 
@@ -119,7 +131,7 @@ impl Tie {
 }
 
 impl Tried {
-    /// The better of two; the earlier one if they are equal.
+    /// Returns the better of two values, or the earlier one if they are equal.
     fn or(self, other: Self) -> Self {
         if other.off.abs() < self.off.abs() {
             other
@@ -129,20 +141,22 @@ impl Tried {
     }
 }
 
-/// A value between two that err in opposite directions: the geometric mean while they are far apart, then by linear interpolation,
-/// but not so near an end that little is gained.
+/// Returns a value between two that err in opposite directions. It is the geometric mean while the
+/// values are far apart. Otherwise it is found by linear interpolation, but at least a tenth of the
+/// range away from either end, so that each step gains something.
 fn between(low: Tried, high: Tried) -> u64 {
     let (l, h) = (low.value as f64, high.value as f64);
     let value = if h / l > WIDE {
         (l * h).sqrt()
     } else {
         let part = low.off / (low.off - high.off);
+        // A value near an end would narrow the range too little.
         l + (h - l) * part.clamp(0.1, 0.9)
     };
     round_to_three(value)
 }
 
-/// Rounds to three digits: a fit is no more precise, and people read profiles.
+/// Rounds to three digits. A fit is not more precise, and profiles are read by people.
 pub(crate) fn round_to_three(value: f64) -> u64 {
     let value = value as u64;
     let mut unit = 1;

@@ -1,4 +1,4 @@
-//! Models compared to what was published of the drives they stand for.
+//! Compares models with the published figures of the drives that they represent.
 
 use crate::fit::ensemble::threads;
 use crate::fit::fitting::{Row, compare};
@@ -12,42 +12,45 @@ use weir_measure::number::short;
 use weir_model::drive::Config;
 use weir_sim::scenario::{COMPARED, Interferers};
 
-/// An interval holds the figures of this percentage of sets; the outliers on either side are dropped.
+/// The percentage of sets whose figures are within an interval. The outliers on either side are
+/// dropped.
 const INNER: f64 = 90.0;
 
-/// A drive's model compared to everything published of the drive.
+/// A drive's model, compared with all published figures of the drive.
 #[derive(Clone, Debug)]
 pub struct Validation {
-    /// The drive's name.
+    /// The name of the drive.
     pub name: String,
-    /// A description in one line.
+    /// A description of the drive in one line.
     pub summary: String,
     /// The published figures, in the order of the sheet.
     pub rows: Vec<Row>,
-    /// For each figure that was not fitted to, the interval of the other sets.
+    /// The interval of the other sets, for each figure that was not used in the fit.
     pub intervals: Vec<Option<Interval>>,
-    /// Number of sets that fit as well.
+    /// The number of sets that fit as well as the profile.
     pub sets: usize,
-    /// The total bandwidth with readers and no control, relative to the sequential peak; `None` for a drive that the `latency`
-    /// scenario is not about.
+    /// The total bandwidth with readers and without control, relative to the sequential peak.
+    /// `None` for a drive without published figures of the `latency` scenario.
     pub share: Option<f64>,
-    /// The target's mean read latency in the sporadic pattern, in nanoseconds, for each case under each policy.
+    /// The target's mean read latency with single reads at long intervals, in nanoseconds, for each
+    /// case under each policy.
     pub sporadic: Vec<(Interferers, &'static str, f64)>,
 }
 
 /// The interval of a figure over many sets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interval {
-    /// Lower end, with five per cent below it dropped.
+    /// The lower end, after 5 % of the sets were dropped below it.
     pub low: f64,
-    /// Upper end, with as many dropped.
+    /// The upper end, after 5 % of the sets were dropped above it.
     pub high: f64,
 }
 
-/// Measures a drive and `sets` sets that fit as well. `done` is told the progress in 1/1000.
+/// Measures a drive and `sets` sets that fit as well. Passes the progress to `done`, in
+/// thousandths.
 ///
 /// # Errors
-/// As [`fit`](crate::fit::fit).
+/// Returns the errors of [`fit`](crate::fit::fit).
 pub fn validate(
     sheet: &Sheet,
     drive: &Config,
@@ -56,9 +59,10 @@ pub fn validate(
     done: &(dyn Fn(usize) + Sync),
 ) -> Result<Validation, Error> {
     let rows = compare(sheet, drive)?;
-    // If every parameter is determined there is only one set.
+    // If every parameter is determined by a figure, there is only one set.
     let sets = if sheet.plausible.is_empty() { 0 } else { sets };
     let sets = ensemble(sheet, drive, sets, jobs, &|n| done(n * 700 / sets.max(1)))?;
+    // A figure without a tolerance was not used in the fit.
     let predicted = rows.iter().map(|r| r.published.within.is_none());
     let figures: Vec<_> = rows
         .iter()
@@ -70,6 +74,7 @@ pub fn validate(
     let measure = |set| {
         let figures = figures.iter().map(|f| f.of(set, REPETITIONS));
         let figures = figures.collect::<Result<Vec<_>, _>>();
+        // The ensemble takes about 70 % of the time. The counter orders nothing else.
         done(700 + count.fetch_add(1, Ordering::Relaxed) * 300 / sets.len());
         figures
     };
@@ -79,6 +84,7 @@ pub fn validate(
         (0..figures.len()).map(|i| Interval::of(measured.iter().map(|m| m[i]).collect()));
     let intervals = predicted.map(|p| if p { columns.next().flatten() } else { None });
     let intervals = intervals.collect();
+    // Only sheets with figures of the `latency` scenario get its further tables.
     let latency = rows.iter().any(|r| matches!(r.figure, Figure::Latency(..)));
     Ok(Validation {
         name: sheet.profile.name.clone(),
@@ -98,6 +104,7 @@ pub fn validate(
 impl Interval {
     fn of(mut figures: Vec<f64>) -> Option<Self> {
         figures.sort_by(f64::total_cmp);
+        // The same number of sets is dropped on either side.
         let out = (figures.len() as f64 * (100.0 - INNER) / 200.0) as usize;
         let inner = figures.get(out..figures.len() - out)?;
         Some(Self {
@@ -120,15 +127,16 @@ fn sporadic(drive: &Config) -> Result<Vec<(Interferers, &'static str, f64)>, Err
     cases.map(mean).collect()
 }
 
-/// The published ratios of the `latency` scenario, as rounded by their source: no control relative to BFQ, with readers
-/// and with writers.
+/// The published ratios of the `latency` scenario, as their source rounds them: no control relative
+/// to BFQ, with readers and with writers.
 const RATIOS: [(&str, [f64; 2]); 3] = [
     ("samsung-970-pro", [27.0, 13.0]),
     ("plextor-px-256m5s", [53.0, 14.0]),
     ("hitachi-hts72755", [420.0, 4.0]),
 ];
 
-/// The document: every published figure, the model's, its error, and whether it was fitted to or is predicted.
+/// Returns the document: every published figure, the model's figure, its error, and whether it was
+/// fitted or is predicted.
 pub fn document(drives: &[Validation]) -> String {
     let mut text = String::from(HEAD);
     for drive in drives {
@@ -141,13 +149,14 @@ pub fn document(drives: &[Validation]) -> String {
 
 const HEAD: &str = include_str!("validation.md");
 
-/// What Linux gives on the models, as `weir-lab validation` has stored it.
+/// The results of Linux on the models, as `weir-lab validation` stores them.
 const LINUX: &str = include_str!("linux.txt");
 
-/// What Linux gives for a figure on the model of a drive, where it was played.
+/// Returns the result of Linux for a figure on the model of a drive, if it was measured.
 fn linux(drive: &str, figure: Figure) -> Option<String> {
     let key = format!("{drive}: {}", figure.name());
     let mut lines = LINUX.lines().map(|line| line.split(" | "));
+    // The line begins with the key. The number of reads follows, and then the mean.
     let mut own = lines.find_map(|mut fields| (fields.next()? == key).then_some(fields))?;
     let mean = own.nth(1)?.parse().ok()?;
     Some(figure.measure().text(mean))
@@ -193,7 +202,7 @@ impl Validation {
         self.notes(text);
     }
 
-    /// Explains predictions that are off.
+    /// Writes the notes about predictions that are off.
     fn notes(&self, text: &mut String) {
         let notes = self
             .rows
@@ -279,7 +288,7 @@ fn patterns(text: &mut String, drives: &[Validation]) {
 }
 
 impl Measure {
-    /// A value with three digits and a unit: `39.2 ms`, `515 MB/s`.
+    /// Formats a value with three digits and a unit, for example `39.2 ms` or `515 MB/s`.
     pub fn text(self, value: f64) -> String {
         let units: &[(f64, &str)] = match self {
             Self::Rate => &[(1e6, "MB/s"), (1e3, "kB/s")],

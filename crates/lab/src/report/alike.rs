@@ -1,9 +1,10 @@
-//! Clients that differ only in a number.
+//! Grouping of clients that differ only in a number.
 
 use std::ops::Range;
 
-/// Neighbours that differ only in the number at the end of their names, and are the `same` otherwise: what they are called together
-/// (`reader 1-15`; one by itself keeps its name), and their places.
+/// Groups neighbours that differ only in the number at the end of their names and for which `same`
+/// returns true. Returns the common name of each group, such as `reader 1-15`, and its range of
+/// indices. A client without such neighbours keeps its name.
 pub fn alike<T>(
     all: &[T],
     name: impl Fn(&T) -> &str,
@@ -12,6 +13,7 @@ pub fn alike<T>(
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (at, one) in all.iter().enumerate() {
         let stem = stem(name(one));
+        // Equal names without a number are different clients.
         let numbered = stem != name(one);
         match runs.last_mut() {
             Some(run)
@@ -30,6 +32,7 @@ pub fn alike<T>(
         let called = if run.len() == 1 {
             first.to_owned()
         } else {
+            // The separator before the number is not part of the common name.
             let shown = stem.trim_end_matches(['-', '_', ' ', '.']);
             format!("{shown} {}-{}", &first[stem.len()..], &last[stem.len()..])
         };
@@ -38,7 +41,7 @@ pub fn alike<T>(
     called.collect()
 }
 
-/// A name without the digits at its end.
+/// Returns a name without the digits at its end.
 fn stem(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit())
 }
@@ -61,6 +64,7 @@ mod tests {
         let names = [
             "reader-1", "reader-2", "reader-3", "reader-4", "reader-5", "total",
         ];
+        // `reader-3` differs from the others, and divides its neighbours into two groups.
         let together = ["reader 1-2", "reader-3", "reader 4-5", "total"];
         assert_eq!(called(&names), together);
         assert_eq!(called(&["a", "a", "b2", "b 3"]), ["a", "a", "b2", "b 3"]);

@@ -1,13 +1,16 @@
-//! Renderers: terminal tables, SVG plots, one self-contained HTML file. From values to strings, nothing else.
+//! Reports: tables for terminals, SVG plots, and self-contained HTML files. All of them are
+//! functions from values to strings.
 //!
-//! - [`Table`]: columns and rows, as text that fits a terminal or as HTML;
-//! - [`svg`]: plots, each of a frame with axes and marks: lines, areas, bars, stacked parts;
-//! - [`html`]: a page of text, cards, plots and tables that needs no other file;
-//! - [`demo`]: the demo's table and page; [`compare`]: a comparison's tables and page; [`plan`]: how many drives clients need;
-//! - [`policy`]: the colours of policies;
-//! - [`weir_measure::number`]: numbers as text, with a fixed number of digits.
+//! - [`Table`]: columns and rows, as text that fits a terminal or as HTML
+//! - [`svg`]: plots, each of a frame with axes and marks: lines, areas, bars, stacked parts
+//! - [`html`]: a page of text, cards, plots and tables that needs no other file
+//! - [`demo`]: the demo's table and page
+//! - [`compare`]: a comparison's tables and page
+//! - [`plan`]: the report of the number of drives that clients need
+//! - [`policy`]: the colours of policies
+//! - [`weir_measure::number`]: numbers as text, with a fixed number of digits
 //!
-//! JSON Lines, the form for machines, are [`weir_measure::write_records`].
+//! JSON Lines, the output for programs, are written by [`weir_measure::write_records`].
 
 mod alike;
 pub mod compare;

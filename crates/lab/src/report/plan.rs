@@ -1,4 +1,4 @@
-//! How many drives clients need: the report of `weir plan`.
+//! The report of `weir plan`: the number of drives that clients need.
 
 use crate::report::html::{Block, Page, Section};
 use crate::report::policy::Looks;
@@ -7,31 +7,33 @@ use crate::report::table::{Column, Table, wrap};
 use weir_measure::number::figure;
 use weir_measure::{Interval, Need};
 
-/// How many drives of a kind clients need under each policy.
+/// The number of drives of one kind that clients need under each policy.
 #[derive(Debug, Clone, Default)]
 pub struct PlanReport {
-    /// What the clients do, in a sentence or two.
+    /// The load of the clients, in a sentence or two.
     pub load: String,
-    /// The drive, in a line.
+    /// A description of the drive, in a line.
     pub drive: String,
-    /// What is needed under each policy; the first row is a drive for each client, and says what holds for all.
+    /// The results under each policy. The first row is a drive for each client, and contains the
+    /// values that apply to all.
     pub rows: Vec<PlanRow>,
-    /// How to read the figures.
+    /// Explanations of the figures, one per line.
     pub notes: Vec<String>,
 }
 
-/// What clients need under a policy.
+/// The number of drives that clients need under a policy.
 #[derive(Debug, Clone)]
 pub struct PlanRow {
-    /// What was found.
+    /// The result of the search.
     pub need: Need,
-    /// What is used of the drives, 0 to 1.
+    /// The part of the drives that is used, from 0 to 1.
     pub used: Option<Interval>,
-    /// A sentence: whose promise fails with one drive less. `None`: one drive is enough.
+    /// A sentence about the client whose promise fails with one drive less. `None` if one drive is
+    /// enough.
     pub why: Option<String>,
 }
 
-/// The report as text of at most `width` columns.
+/// Prints the report as text of at most `width` columns.
 pub fn plan_table(report: &PlanReport, width: usize) -> String {
     let mut text = wrap(&head(report), width);
     text += "\n";
@@ -50,8 +52,9 @@ pub fn plan_table(report: &PlanReport, width: usize) -> String {
     text
 }
 
-/// The same clients on drives of several kinds as one self-contained HTML page: a section for each kind. The first report says what holds
-/// for all.
+/// Writes the reports of the same clients on several kinds of drives as one self-contained HTML
+/// page, with a section for each kind. The values that apply to all are taken from the first
+/// report.
 pub fn plan_page(reports: &[PlanReport]) -> String {
     let Some((first, row)) = reports.first().and_then(|r| Some((r, r.rows.first()?))) else {
         return String::new();
@@ -71,10 +74,11 @@ pub fn plan_page(reports: &[PlanReport]) -> String {
     page.html()
 }
 
-/// What each policy needs of one kind of drive.
+/// Returns the section of one kind of drive, with the number that each policy needs.
 fn section(report: &PlanReport) -> Section {
     let drives = |row: &PlanRow| {
         let enough = row.need.drives? as f64;
+        // The range shows how much the searches differ.
         let least = row.need.searches.iter().flatten().min();
         let range = least.map(|least| (*least as f64, enough));
         let value = enough;
@@ -150,19 +154,20 @@ fn table(report: &PlanReport) -> Table {
     table
 }
 
-/// A bar for each policy.
+/// Returns a plot with a bar for each policy.
 fn bars(
     report: &PlanReport,
     title: &str,
     unit: &str,
     of: impl Fn(&PlanRow) -> Option<Bar>,
 ) -> Chart {
+    // The first row is a drive for each client, which needs no colour.
     let policies = report.rows.iter().skip(1);
     let looks = Looks::of(policies.map(|row| row.need.policy.as_str()));
     let rows = report.rows.iter().enumerate();
     let marks = rows.map(|(at, row)| Mark {
         name: row.need.policy.clone(),
-        // A drive for each client is no policy: it is grey.
+        // A drive for each client is not a policy and therefore grey.
         ink: match at {
             0 => Ink::QUIET,
             _ => looks.ink(&row.need.policy),

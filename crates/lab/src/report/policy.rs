@@ -1,9 +1,9 @@
-//! The look of policies: a colour and a line pattern.
+//! The looks of policies: a colour and a line pattern for each.
 
 use crate::report::svg::{DASHES, Ink};
 
-/// The policies with a colour of their own on every page, those of Linux that Weir does not have yet included, so that a new one needs no
-/// new colour.
+/// The policies that have a colour of their own on every page. They include policies of Linux that
+/// Weir does not have yet, so that a new one needs no new colour.
 const NAMES: [&str; 11] = [
     "none",
     "io.latency",
@@ -18,15 +18,18 @@ const NAMES: [&str; 11] = [
     "io.low",
 ];
 
-/// The looks of all policies of a page, so that no two share a colour while there are colours left.
+/// The looks of all policies of a page. No two policies share a colour while there are colours
+/// left.
 ///
-/// A policy that a user composes or writes gets one of the spare colours, which follows from its name unless another policy of the page has
-/// it. After those it gets a colour whose owner is not on the page. Two policies with the same colour have different line patterns.
+/// A policy that a user composes or writes gets one of the spare colours. The colour follows from
+/// its name, unless another policy of the page has it. When the spare colours are used up, it gets
+/// a colour whose owner is not on the page. Two policies with the same colour have different line
+/// patterns.
 #[derive(Debug, Clone, Default)]
 pub struct Looks(Vec<(String, usize, usize)>);
 
 impl Looks {
-    /// The looks of these policies.
+    /// Assigns looks to these policies.
     pub fn of<'a>(policies: impl IntoIterator<Item = &'a str>) -> Self {
         let mut names: Vec<&str> = Vec::new();
         for name in policies {
@@ -35,7 +38,7 @@ impl Looks {
             }
         }
         let mut looks = Self::default();
-        // Those with a colour of their own first, so that no other takes it.
+        // Policies with a colour of their own come first, so that no other policy takes it.
         names.sort_by_key(|name| place(name).is_none());
         for name in names {
             let (ink, dash) = looks.look(name);
@@ -44,17 +47,17 @@ impl Looks {
         looks
     }
 
-    /// The colour of a policy.
+    /// Returns the colour of a policy.
     pub fn ink(&self, policy: &str) -> Ink {
         Ink::policy(self.look(policy).0)
     }
 
-    /// The line pattern of a policy, for plots in which lines may overlap.
+    /// Returns the line pattern of a policy, for plots in which lines may overlap.
     pub(crate) fn dash(&self, policy: &str) -> usize {
         self.look(policy).1
     }
 
-    /// Places in the lists of colours and of patterns.
+    /// Returns the indices of a policy's colour and pattern.
     fn look(&self, policy: &str) -> (usize, usize) {
         let found = self.0.iter().find(|(name, ..)| name == policy);
         let found = found.map(|(_, ink, dash)| (*ink, *dash));
@@ -62,10 +65,12 @@ impl Looks {
         found.or_else(own).unwrap_or_else(|| self.free(policy))
     }
 
-    /// A look that no other policy of the page has.
+    /// Returns a look that no other policy of the page has.
     fn free(&self, policy: &str) -> (usize, usize) {
         let sum = checksum(policy);
         let spare = Ink::POLICIES - NAMES.len();
+        // The search begins at a colour that depends on the name, so that a policy tends to keep
+        // its colour across pages.
         let inks = (0..spare).map(|i| NAMES.len() + (sum + i) % spare);
         let inks: Vec<usize> = inks.chain(0..NAMES.len()).collect();
         let is_free = |ink: &usize| self.0.iter().all(|(_, taken, _)| taken != ink);
@@ -83,7 +88,7 @@ fn place(policy: &str) -> Option<usize> {
     NAMES.iter().position(|name| *name == policy)
 }
 
-/// A sum of its bytes (FNV-1a), which is the same on every machine.
+/// Returns a checksum of a text (FNV-1a), which is the same on every machine.
 fn checksum(text: &str) -> usize {
     let sum = text.bytes().fold(0x811c_9dc5_u32, |sum, byte| {
         (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
@@ -129,6 +134,7 @@ mod tests {
 
     #[test]
     fn where_colours_run_out_patterns_differ() {
+        // 60 policies and 16 colours: some must share a colour.
         let names: Vec<String> = (0..60).map(|n| format!("./mine-{n}.toml")).collect();
         let page = Looks::of(names.iter().map(String::as_str));
         let mut looks: Vec<_> = names.iter().map(|name| page.look(name)).collect();

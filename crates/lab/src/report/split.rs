@@ -1,15 +1,18 @@
-//! Where the mean request of a client spent its time.
+//! The plot of a mean request's time by the places where it was spent.
 
 use crate::report::svg::{Along, Chart, Ink, Mark, Shape};
 use crate::report::table::named;
 use weir_measure::number::duration;
 
-/// A row of the plot: its name, the mean latency, and the parts of that, all in microseconds.
+/// A row of the plot: its name, the mean latency, and the parts of that latency, all in
+/// microseconds.
 pub(crate) type Row = (String, f64, Vec<f64>);
 
-/// The parts in per cent, a bar for each row; `None` without any. Times differ by orders of magnitude: on a common scale only the
-/// longest bar would show its parts.
+/// Returns the plot of the parts in per cent, with a bar for each row, or `None` without rows.
+/// Latencies differ by orders of magnitude. On a common scale, only the longest bar would show its
+/// parts.
 pub(crate) fn chart(target: &str, parts: &[(&str, Ink)], mut rows: Vec<Row>) -> Option<Chart> {
+    // A row without times cannot be divided.
     rows.retain(|(.., values)| values.iter().sum::<f64>() > 0.0);
     let ends = rows.iter();
     let ends = ends.map(|(name, mean, _)| (name.clone(), duration(*mean)));

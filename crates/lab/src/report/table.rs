@@ -1,4 +1,4 @@
-//! Tables for terminals (and, through [`crate::report::html`], for pages).
+//! Tables for terminals and (through [`crate::report::html`]) for pages.
 
 use crate::report::html::Tone;
 use comfy_table::{
@@ -11,16 +11,18 @@ use comfy_table::{
 pub struct Table {
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Row>,
-    /// The first column is the name of a group of rows, empty in all rows of the group but the first. On a page it is a row of its own.
+    /// True if the first column is the name of a group of rows. It is empty in all rows of the
+    /// group except the first. On a page it is a row of its own.
     pub(crate) grouped: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) cells: Vec<String>,
-    /// How good they are, by colour and shape on a page; those beyond the last are plain.
+    /// The quality of the cells, shown by colour and shape on a page. Cells without a tone are
+    /// plain.
     pub(crate) tones: Vec<Tone>,
-    /// Emphasised if the medium can do it.
+    /// True if the row is emphasised, where the medium can do that.
     pub(crate) strong: bool,
 }
 
@@ -29,12 +31,13 @@ pub(crate) struct Row {
 pub struct Column {
     pub(crate) title: String,
     pub(crate) right: bool,
-    /// Columns with a larger number are dropped first on a narrow terminal; those with 0 stay.
+    /// The order in which columns are left out on a narrow terminal: those with a larger number
+    /// first, and those with 0 never.
     pub(crate) drop: u32,
 }
 
 impl Column {
-    /// A column of text, aligned left, that always stays.
+    /// Creates a column of text, aligned left, that is always shown.
     pub fn text(title: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -43,7 +46,8 @@ impl Column {
         }
     }
 
-    /// A column of numbers, aligned right, that always stays. A line break in a title is kept: what stands below it is the unit.
+    /// Creates a column of numbers, aligned right, that is always shown. A line break in a title is
+    /// kept: the unit is below it.
     pub fn number(title: &str) -> Self {
         Self {
             right: true,
@@ -51,8 +55,8 @@ impl Column {
         }
     }
 
-    /// The same column, dropped if the table does not fit: those with the largest `order` first, the rightmost
-    /// of equals.
+    /// Returns the same column, which is left out if the table does not fit. Columns with the
+    /// largest `order` are left out first, and the rightmost of equal ones.
     pub fn dropped(self, order: u32) -> Self {
         Self {
             drop: order,
@@ -62,7 +66,7 @@ impl Column {
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self {
             columns: columns.into_iter().collect(),
@@ -70,22 +74,23 @@ impl Table {
         }
     }
 
-    /// The same table, with a first column that is the name of a group of rows: empty in all rows of the group but the first.
+    /// Returns the same table, in which the first column is the name of a group of rows if
+    /// `grouped` is true. It is empty in all rows of the group except the first.
     pub(crate) fn grouped(self, grouped: bool) -> Self {
         Self { grouped, ..self }
     }
 
-    /// Adds a row. Missing cells are empty; surplus cells are not shown.
+    /// Adds a row. Missing cells are empty, and surplus cells are not shown.
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.push(cells, false);
     }
 
-    /// Adds a row that is stressed on a page; on a terminal it looks like any other.
+    /// Adds a row that is emphasised on a page. On a terminal it looks like any other.
     pub fn strong_row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.push(cells, true);
     }
 
-    /// Adds a row whose cells are good or bad, which shows on a page.
+    /// Adds a row whose cells have a quality, which is shown on a page.
     pub fn toned_row(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
         let (cells, tones): (Vec<String>, Vec<Tone>) = cells.into_iter().unzip();
         self.push(cells, false);
@@ -94,9 +99,10 @@ impl Table {
         }
     }
 
-    /// The table as text of lines at most `width` columns wide, in plain characters without colour.
+    /// Returns the table as lines of at most `width` columns, in plain characters without colour.
     ///
-    /// Where it does not fit, columns are left out in the order they state, and then what is left is wrapped.
+    /// If the table does not fit, columns are left out in the order that they state, and then the
+    /// cells are wrapped.
     pub fn text(&self, width: usize) -> String {
         let shown = self.fitting(width);
         let mut table = comfy_table::Table::new();
@@ -116,7 +122,7 @@ impl Table {
         let whole = self.words(&shown, width);
         for (at, i) in shown.iter().enumerate() {
             let column = table.column_mut(at).expect("the header made every column");
-            // With the space between columns this makes the gap.
+            // Together with the space between columns, this padding makes a gap of two.
             column.set_padding((u16::from(at > 0), 0));
             if self.columns[*i].right {
                 column.set_cell_alignment(CellAlignment::Right);
@@ -133,6 +139,7 @@ impl Table {
 
     fn push<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>, strong: bool) {
         let mut cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        // Every row has a cell for each column, so that columns can be indexed.
         cells.resize(self.columns.len(), String::new());
         self.rows.push(Row {
             cells,
@@ -141,29 +148,33 @@ impl Table {
         });
     }
 
-    /// Which columns are shown within `width`, in their order.
+    /// Returns the columns that are shown within `width`, in their order.
     fn fitting(&self, width: usize) -> Vec<usize> {
         let mut shown = self.filled();
         while shown.iter().map(|i| self.width(*i) + GAP).sum::<usize>() > width.saturating_add(GAP)
         {
             let next = shown.iter().enumerate();
+            // Of equal columns, `max_by_key` returns the last one, which is the rightmost.
             let next = next.max_by_key(|(_, i)| self.columns[**i].drop);
             match next {
                 Some((at, i)) if self.columns[*i].drop > 0 => _ = shown.remove(at),
+                // All remaining columns must stay, so that their cells are wrapped instead.
                 _ => break,
             }
         }
         shown
     }
 
-    /// The columns that have anything to say, in their order: one that may be left out is, where none of its cells says anything.
+    /// Returns the columns with contents, in their order. A column that may be left out is left out
+    /// if all its cells are empty.
     pub(crate) fn filled(&self) -> Vec<usize> {
         let says = |i: usize| self.rows.iter().any(|row| !row.cells[i].is_empty());
         let stays = |i: &usize| self.columns[*i].drop == 0 || self.rows.is_empty() || says(*i);
         (0..self.columns.len()).filter(stays).collect()
     }
 
-    /// The longest word of each column, if lines of `width` have room for them, so that none is cut.
+    /// Returns the length of each column's longest word if lines of `width` have space for them, so
+    /// that no word is cut.
     fn words(&self, shown: &[usize], width: usize) -> Option<Vec<usize>> {
         let longest = |i: &usize| {
             let cells = self.rows.iter().map(|row| &row.cells[*i]);
@@ -176,7 +187,7 @@ impl Table {
         (all <= width.saturating_add(GAP)).then_some(words)
     }
 
-    /// The width of a column's widest cell.
+    /// Returns the width of a column's widest cell.
     fn width(&self, i: usize) -> usize {
         let cells = self.rows.iter().map(|row| &row.cells[i]);
         let widths = cells
@@ -186,11 +197,14 @@ impl Table {
     }
 }
 
-/// What tables are rendered for where no terminal bounds them: nothing is left out and no name is cut; running text has 80 columns.
+/// The width for output that no terminal bounds. No column is left out and no name is cut. Running
+/// text has 80 columns.
 pub const NO_TERMINAL: usize = usize::MAX;
 
-/// `text` in lines of at most `width` where its words permit, each ended.
+/// Breaks `text` into lines of at most `width`, if its words permit. Each line ends with a line
+/// break.
 pub fn wrap(text: &str, width: usize) -> String {
+    // A paragraph in one line would be unreadable in a file.
     let width = if width == NO_TERMINAL { 80 } else { width };
     let (mut out, mut used) = (String::new(), 0);
     for word in text.split_whitespace() {
@@ -209,7 +223,8 @@ pub fn wrap(text: &str, width: usize) -> String {
     out
 }
 
-/// A client in running text: `the random reader`, but `share-1`, which is a name.
+/// Returns a client in running text: `the random reader`, or only the name if it contains a digit,
+/// as in `share-1`.
 pub fn named(client: &str) -> String {
     if client.contains(|c: char| c.is_ascii_digit()) {
         client.to_owned()
@@ -218,24 +233,26 @@ pub fn named(client: &str) -> String {
     }
 }
 
-/// The text with a capital letter first.
+/// Returns the text with a capital letter at the beginning.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
 }
 
-/// The width of the terminal as the environment's `COLUMNS` has it, where that is a sensible number.
+/// Returns the width of the terminal from the environment variable `COLUMNS`, if that is a number
+/// from 20 to 1000.
 pub fn terminal_width() -> Option<usize> {
     width_of(std::env::var("COLUMNS").ok().as_deref())
 }
 
 fn width_of(columns: Option<&str>) -> Option<usize> {
     let columns = columns.and_then(|c| c.trim().parse().ok());
+    // Other values are mistakes of the environment.
     columns.filter(|c| (20..=1000).contains(c))
 }
 
-/// Spaces between two columns.
+/// The number of spaces between two columns.
 const GAP: usize = 2;
 
 #[cfg(test)]
@@ -264,6 +281,7 @@ mod tests {
             "plextor-px-256m5s",
             "a flash drive of 2012 with a controller",
         ]);
+        // The longest words of both columns and the gap need less than 34 columns.
         let text = table.text(34);
         for word in "plextor-px-256m5s a flash drive of 2012 with controller".split(' ') {
             assert!(text.split_whitespace().any(|w| w == word), "{text}");

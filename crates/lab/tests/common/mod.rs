@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers that the tests share: golden files, and checks of tables and pages.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -6,7 +6,8 @@ use std::path::Path;
 
 pub(crate) mod sample;
 
-/// Compares `actual` with the file `tests/golden/NAME`; with `WEIR_BLESS=1` in the environment writes the file instead.
+/// Compares `actual` with the file `tests/golden/NAME`. With `WEIR_BLESS=1` in the environment, it
+/// writes the file instead.
 pub(crate) fn golden(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
@@ -32,7 +33,7 @@ pub(crate) fn golden(name: &str, actual: &str) {
     );
 }
 
-/// Checks that no line of a table is wider than it may be.
+/// Checks that no line of a table is wider than each of the widths.
 #[track_caller]
 pub(crate) fn fits(widths: &[usize], table: impl Fn(usize) -> String) {
     for width in widths {
@@ -42,10 +43,11 @@ pub(crate) fn fits(widths: &[usize], table: impl Fn(usize) -> String) {
     }
 }
 
-/// Checks that a page is well formed, and asks for nothing else.
+/// Checks that a page is well formed, and that it requests no other file.
 #[track_caller]
 pub(crate) fn whole(page: &str) {
     assert_eq!(well_formed(page), Ok(()));
+    // The name space of SVG is a URL that browsers do not request.
     let body = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
     for asks in [
         "http:", "https:", "src=", "href=", "url(", "@import", "fetch(", "XMLHttp", "<link",
@@ -55,7 +57,8 @@ pub(crate) fn whole(page: &str) {
     }
 }
 
-/// Whether every element of XML or HTML is closed in order, every attribute quoted, and no `<` or `&` stands bare.
+/// Checks that every element of XML or HTML is closed in order, that every attribute is quoted, and
+/// that no `<` or `&` is unescaped.
 pub(crate) fn well_formed(text: &str) -> Result<(), String> {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = text.strip_prefix("<!DOCTYPE html>").unwrap_or(text);
@@ -80,8 +83,10 @@ pub(crate) fn well_formed(text: &str) -> Result<(), String> {
             if open.pop() != Some(name) {
                 return Err(format!("</{name}> closes something else"));
             }
+        // In HTML, `meta` has no closing tag.
         } else if !tag.ends_with('/') && name != "meta" {
             open.push(name);
+            // The text of styles and scripts is not markup.
             if name == "style" || name == "script" {
                 let close = rest
                     .find(&format!("</{name}>"))
@@ -97,7 +102,8 @@ pub(crate) fn well_formed(text: &str) -> Result<(), String> {
     }
 }
 
-/// Where the tag at the beginning of `text` ends; attributes must be `name="value"`.
+/// Returns the end of the tag at the beginning of `text`. Attributes must have the form
+/// `name="value"`.
 fn end_of_tag(text: &str) -> Result<usize, String> {
     let mut quoted = false;
     for (i, c) in text.char_indices().skip(1) {

@@ -1,10 +1,10 @@
-//! A demo's report with invented figures, the same every time.
+//! A demo's report with invented figures, which are the same every time.
 
 use weir_lab::report::{DemoReport, PolicyResult};
 use weir_measure::promise::Fate;
 use weir_measure::{Latency, LimitedBy, Place, Record, SplitUs, TOTAL};
 
-/// A report of `readers` readers beside the target over `seconds`.
+/// Returns a report of `readers` readers next to the target over `seconds`.
 pub(crate) fn report(readers: usize, seconds: usize) -> DemoReport {
     let policy = |name: &str, about: &str, verdict: &str, busy, shape| PolicyResult {
         policy: name.into(),
@@ -42,7 +42,7 @@ pub(crate) fn report(readers: usize, seconds: usize) -> DemoReport {
     }
 }
 
-/// What a policy makes of the load.
+/// The invented figures of a policy: means, spread, and the parts of a request's time.
 struct Shape {
     target: f64,
     spread: f64,
@@ -55,7 +55,7 @@ fn records(policy: &str, readers: usize, seconds: usize, shape: &Shape) -> Vec<R
     let mut noise = Noise(policy.len() as u64 + 7);
     let mut target = series(shape.target, shape.spread, seconds, &mut noise);
     if shape.spread > 1.0 {
-        // One bad second for those that promise no more than an average.
+        // One bad second for policies that keep promises only on average.
         for v in target.iter_mut().skip(seconds / 2 * 10).take(10) {
             *v *= 0.79;
         }
@@ -93,6 +93,7 @@ fn records(policy: &str, readers: usize, seconds: usize, shape: &Shape) -> Vec<R
         .collect();
     let mut total = record(policy, TOTAL, total);
     (
+        // The total has no promise, so that it has no verdicts.
         total.promised_mb_per_s,
         total.worst_second_mb_per_s,
         total.windows_met,
@@ -108,6 +109,7 @@ fn record(policy: &str, client: &str, series: Vec<f64>) -> Record {
         .chunks(10)
         .map(|c| c.iter().sum::<f64>() / c.len() as f64)
         .collect();
+    // A second counts as kept from 99 % of the promised 10 MB/s on.
     let met = seconds.iter().filter(|s| **s >= 9.9).count();
     let seconds_measured = series.len() as f64 / 10.0;
     Record {
@@ -116,10 +118,12 @@ fn record(policy: &str, client: &str, series: Vec<f64>) -> Record {
         case: "target and readers".into(),
         policy: policy.into(),
         client: client.into(),
+        // The readers' requests are 128 KiB long.
         requests: (mean * seconds_measured * 1e6 / 131_072.0) as u64,
         bytes: (mean * seconds_measured * 1e6) as u64,
         seconds: seconds_measured,
         bandwidth_mb_per_s: mean,
+        // Two requests of 128 KiB in flight: the latency follows from Little's law.
         latency_us: Some(latency(262_144.0 / mean)),
         place: Some(Place::Serve),
         promised_mb_per_s: Some(10.0),
@@ -151,7 +155,8 @@ fn series(mean: f64, spread: f64, seconds: usize, noise: &mut Noise) -> Vec<f64>
         .collect()
 }
 
-/// Random numbers from -1 to 1, by Knuth's linear congruence (MMIX): the golden pages depend on them.
+/// Random numbers from -1 to 1 by Knuth's linear congruential generator (MMIX), on which the golden
+/// pages depend.
 struct Noise(u64);
 
 impl Noise {

@@ -1,4 +1,5 @@
-//! Comparisons: golden table and page, and what is left out where it is not known.
+//! Tests of comparisons: golden table and page, and the parts that are left out if their values are
+//! not known.
 
 use crate::common::{fits, golden, whole};
 use weir_lab::report::{
@@ -8,7 +9,7 @@ use weir_lab::report::{
 use weir_measure::promise::Fate;
 use weir_measure::{Latency, State};
 
-/// A cell with invented figures.
+/// Returns a cell with invented figures.
 fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
     let points = |value: f64| (0..4).map(|t| (f64::from(t) / 2.0, value)).collect();
     ComparedCell {
@@ -48,7 +49,8 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
     }
 }
 
-/// One that does both, one that falls short, alike ones of which some starve, and one that got nothing.
+/// Returns the results of four clients: one whose promise is kept, one whose promise depends on the
+/// policy, alike ones of which some starve, and one that got nothing.
 fn clients(kept: bool) -> Vec<ComparedClient> {
     let row = |label: &str, got: f64| ComparedRow {
         label: label.into(),
@@ -96,7 +98,8 @@ fn clients(kept: bool) -> Vec<ComparedClient> {
     ]
 }
 
-/// What `bfq` was doing: a number that changes, with a gap where there was nothing to say, and one that does not. `none` has nothing to say.
+/// Returns the states under `bfq`: a value that changes, with a gap in which it is absent, and one
+/// that does not change. `none` has no states.
 fn states(policy: &str) -> Vec<State> {
     let state = |name: &str, of: &str, points: Vec<(f64, f64)>| State {
         state: name.into(),
@@ -156,7 +159,8 @@ fn the_table_fits_80_columns_and_fewer() {
 fn the_page_has_every_plot_and_asks_for_nothing() {
     let page = compare_page(&report());
     whole(&page);
-    // One with the bars, and for each case four and one of what bfq was doing; each in two sizes.
+    // There are one plot of latency, and for each of two cases four plots and one of the states
+    // under `bfq`. Each is drawn in two sizes.
     assert_eq!(page.matches("<svg").count(), 2 * (1 + 2 * 5));
     assert!(page.contains("What bfq was doing over time") && !page.contains("What none was doing"));
     assert!(page.contains("Throughout the same: served 3.00 kB."));
@@ -189,13 +193,14 @@ fn every_client_has_a_row_under_every_policy_and_a_verdict() {
         let from = page[..at].rfind("<td").expect("it is a cell");
         assert!(page[from..at].starts_with(&tag), "{}", &page[from..at]);
     }
-    // On a phone each row of a grid is a list, in which every cell names its column.
+    // On a phone each row of a grid is a list, in which every cell shows the title of its column.
     assert!(page.contains("<table class=\"stack\">"));
     assert!(page.contains("data-of=\"bfq\">\u{2713} kept"));
     assert!(page.contains("data-of=\"got MB/s\""));
 }
 
-/// A report whose page would be far larger than a page may be: as many cells as ten policies have in seven cases on two drives.
+/// The report has as many cells as ten policies in seven cases on two drives, so that its page
+/// would be far larger than the limit.
 #[test]
 fn a_page_that_would_be_too_large_leaves_details_out_and_says_so() {
     let mut report = report();
@@ -210,6 +215,7 @@ fn a_page_that_would_be_too_large_leaves_details_out_and_says_so() {
                 39_000.0,
             );
             let over = cell.over_time.as_mut().expect("it has one");
+            // 1009 is prime, so that the values do not repeat within 200 points.
             let wave = |i: u32| (f64::from(i) / 20.0, f64::from(i * 7919 % 1009) + 0.123);
             over.depth = (0..200).map(wave).collect();
             over.states = states("bfq");
@@ -238,7 +244,7 @@ fn the_headline_is_about_what_the_scenario_asks_for() {
     }
     let page = compare_page(&report);
     assert!(page.contains("<h1>latency on drive &amp; co: shares of four clients</h1>"));
-    // Where policies differ most.
+    // The sentence is about the case in which policies differ most: 0.50 and 18.25 MB/s.
     assert!(page.contains(
         "On drive &amp; co beside writers the bandwidth of the log is 0.50 MB/s under none, and 18.25 MB/s under bfq."
     ));
@@ -246,7 +252,7 @@ fn the_headline_is_about_what_the_scenario_asks_for() {
     assert!(at("<h2>Bandwidth of the log</h2>") < at("<h2>Latency of the target</h2>"));
 }
 
-/// The table of policies names one client; those of clients have the others.
+/// The table of policies names one client, and the tables of clients contain the others.
 #[test]
 fn of_several_clients_that_fall_short_the_first_is_named() {
     let mut report = CompareReport {
@@ -296,9 +302,10 @@ fn a_suites_page_has_its_pictures_and_asks_for_nothing() {
         whole(&page);
         page
     };
-    // For each part columns of two cases, and bars of latency; each in two sizes.
+    // For each of the two parts there are columns of two cases, and bars of latency. Each is drawn
+    // in two sizes.
     assert_eq!(page(part.clone()).matches("<svg").count(), 2 * 2 * (2 + 1));
-    // A figure with a plot of its own takes the place of latency; a bar that is not known is left out.
+    // A figure with a plot of its own replaces latency, and an unknown bar is left out.
     for (at, cell) in part.drives[0].cells.iter_mut().enumerate() {
         cell.figures = vec![figure((at != 1).then_some(at as f64 + 1.0))];
     }
@@ -307,6 +314,6 @@ fn a_suites_page_has_its_pictures_and_asks_for_nothing() {
     assert!(page.contains("Runtime of &lt;a program&gt;") && !page.contains("<a program>"));
     assert_eq!(page.matches("invented &amp; short").count(), 2);
     assert!(page.contains("total under none") && page.contains("minimum"));
-    // What is said on how to read it is said once.
+    // Both parts have the same note, which appears once.
     assert_eq!(page.matches("All of this is invented.").count(), 1);
 }

@@ -1,4 +1,4 @@
-//! What a measurement keeps to on any drive, however slow, uneven or broken.
+//! Properties of a measurement on any drive, however slow, uneven or broken.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -27,10 +27,11 @@ fn load() -> impl Strategy<Value = Load> {
     )
 }
 
-/// Carries a measurement out on a drive whose answers take these times one after the other, and checks each request.
+/// Performs a measurement on a drive whose completions take these times in turn, and checks each
+/// request.
 fn carried_out(step: &Step, limit: Span, times: &[u64], failing: Option<u64>) -> Measurement {
     let mut measurement = Measurement::new(step, limit);
-    // By time and number, so that each answer has its own place.
+    // The key is time and number, so that simultaneous completions have different keys.
     let mut flying: BTreeMap<(Instant, u64), Io> = BTreeMap::new();
     let mut now = Instant::from_nanos(7);
     let began = now;
@@ -89,11 +90,13 @@ proptest! {
         failing in proptest::option::weighted(0.2, 0_u64..500),
     ) {
         let from = from * 4096;
+        // The area is up to 4095 bytes longer than its positions, which must stay unused.
         let area = Area { from, to: from + places * u64::from(load.length) + 4095 };
         let step = Step { name: "drawn".into(), load, area, weight: 1, early: load.writes == 0, flush: load.writes > 50 };
         let limit = Span::from_millis(limit);
         let measurement = carried_out(&step, limit, &times, failing);
         let slowest = times.iter().max().copied().unwrap_or(0);
+        // The last request before the limit may be the slowest one.
         prop_assert!(measurement.elapsed().as_nanos() <= limit.as_nanos() + slowest);
         prop_assert!(measurement.written() <= places * u64::from(load.length));
         if measurement.failed().is_some() {
@@ -101,12 +104,14 @@ proptest! {
             return Ok(());
         }
         let found = measurement.found().expect("something was answered");
-        // What windows counted was answered in the step, and no window is beyond what the drive could do.
+        // At most 24 windows fit into the time of a step, and no window exceeds the rate of the
+        // drive.
         prop_assert!(found.windows.len() <= 24);
         let fastest = times.iter().min().copied().unwrap_or(1) as f64;
         let most = f64::from(load.depth) * f64::from(load.length) * 1e9 / fastest;
         for window in &found.windows {
-            // A window begins behind an answer and ends with one, so that up to a whole depth of answers may be in it for nothing.
+            // A window begins after a completion and ends with one, so that up to a full depth of
+            // completions may be in it without their time.
             let window = window.bytes_per_second;
             prop_assert!(window <= 2.0 * most + f64::from(load.depth * load.length) * 1e2, "{window} {most}");
         }
@@ -116,14 +121,16 @@ proptest! {
         prop_assert_eq!(read.load, found.load);
     }
 
-    /// The same times again and again: every mean is what a closed loop must have.
+    /// If all requests take the same time, every mean is that of a closed loop: depth divided by
+    /// time.
     #[test]
     fn an_even_drive_is_found_exactly(depth in 1_u32..65, time in 10_000_u64..500_000) {
         let load = Load::random(4096, depth);
         let step = Step { name: "even".into(), load, area: Area { from: 0, to: 1 << 30 }, weight: 1, early: load.writes == 0, flush: load.writes > 50 };
         let found = carried_out(&step, Span::from_secs(2), &[time], None).found().expect("it was measured");
         let rate = f64::from(depth) * 1e9 / time as f64;
-        // All answers of a depth come together: a window has one batch more or less than its share.
+        // All completions of a depth arrive together, so that a window has up to one batch more or
+        // less than its share.
         prop_assert!((found.requests_per_second() / rate - 1.0).abs() < 0.08, "{found:?} {rate}");
         prop_assert!(found.steady);
     }

@@ -1,4 +1,4 @@
-//! Calibrations of drive models in virtual time: they find what the models say of themselves.
+//! Calibrations of drive models in virtual time, which find the rates that the models state.
 
 use crate::tools::{Bench, calibrate, target};
 use proptest::prelude::*;
@@ -6,10 +6,11 @@ use weir_core::{Capacity, Op, Span};
 use weir_lab::calibrate::{Calibration, Found, Plan, step};
 use weir_model::drive::{Config, hdd, null, ssd};
 
-/// What a model says of itself: bytes a second in sequence, and requests of 4 KiB a second at random places, all of one kind.
+/// Returns the rates that a model states: bytes per second of sequential requests, and random
+/// requests of 4 KiB per second, all of one kind.
 fn said(drive: &Config) -> [(&'static str, u64); 4] {
     let least: Capacity = match drive {
-        // By its parameters, and for requests that move nothing: here they move 4 KiB.
+        // The null model's own bound is for requests without data, but here they move 4 KiB.
         Config::Null(_) => drive.most().unwrap(),
         _ => drive.least(u64::MAX).unwrap().unwrap(),
     };
@@ -22,7 +23,8 @@ fn said(drive: &Config) -> [(&'static str, u64); 4] {
     ]
 }
 
-/// What a step found, in the unit of [`said`]: the slower end of a disk where it was measured.
+/// Returns the rate that a step found, in the unit of [`said`], and its uncertainty. For a disk it
+/// is the rate at the slower end, if that was measured.
 fn found(known: &Calibration, name: &str) -> (f64, f64) {
     let unit = |f: &Found| match name {
         step::READ | step::WRITE => 1.0,
@@ -39,7 +41,7 @@ fn found(known: &Calibration, name: &str) -> (f64, f64) {
     (mean, slowest.uncertainty().unwrap())
 }
 
-/// Calibrates a model, and compares with what it says.
+/// Calibrates a model, and compares the results with the rates that it states.
 fn compared(drive: &Config, seconds: u64) {
     let mut bench = Bench::new(drive);
     let known = calibrate(&mut bench, &target(drive, true), Span::from_secs(seconds));
@@ -52,7 +54,8 @@ fn compared(drive: &Config, seconds: u64) {
             off * 100.0,
             uncertainty * 100.0
         );
-        // Few requests of a disk scatter: then the model is within what the figure says of itself, or nearly.
+        // Few requests of a disk scatter, so that the model must be within 1.5 times the
+        // uncertainty of the result.
         let permitted = (1.5 * uncertainty).max(0.05);
         assert!(
             off.abs() <= permitted,
@@ -63,12 +66,13 @@ fn compared(drive: &Config, seconds: u64) {
 
 #[test]
 fn each_kind_of_drive_is_found() {
+    // A slower kind of drive needs more virtual time for the same precision.
     compared(&Config::Null(null::Config::demo()), 20);
     compared(&Config::Ssd(ssd::Config::generic()), 60);
     compared(&Config::Hdd(hdd::Config::generic()), 300);
 }
 
-/// A small flash drive that is full: where random writes go on for long, blocks must be cleared for them.
+/// On a small flash drive that is full, long random writes require that blocks are erased for them.
 #[test]
 fn the_steady_state_of_a_full_flash_drive_is_found() {
     let drive = Config::Ssd(ssd::Config {
@@ -78,7 +82,8 @@ fn the_steady_state_of_a_full_flash_drive_is_found() {
         ..ssd::Config::generic()
     });
     let fresh = drive.at_random(Op::Write, 4096).unwrap() as f64;
-    // Its own way: eight times its size, of which the last eighth counts.
+    // The reference is measured by writing eight times the size of the drive, of which the last
+    // eighth counts.
     let mut bench = Bench::new(&drive);
     let worn = bench.random_writes(8 << 30, 1 << 30);
     let mut bench = Bench::new(&drive);
@@ -86,6 +91,7 @@ fn the_steady_state_of_a_full_flash_drive_is_found() {
     let found = known.step(step::WRITE_RANDOM).unwrap();
     let (found, steady) = (found.requests_per_second(), found.steady);
     println!("fresh {fresh:.0}, worn {worn:.0}, found {found:.0} writes of 4 KiB a second");
+    // The model must slow down by at least 30 %, or the test would prove nothing.
     assert!(worn < 0.7 * fresh, "there is something to be found");
     assert!(steady && (found / worn - 1.0).abs() <= 0.05);
 }
@@ -135,8 +141,8 @@ fn plain() -> impl Strategy<Value = Config> {
     })
 }
 
-/// The steps that capacities are taken from, which have the most time.
-/// Not the writes at the end: they follow random writes, whose traces they clear away little by little.
+/// The steps of capacities, which have the most time. The writes at the end are left out, because
+/// they follow random writes and gradually clear away their traces.
 const LONG: [&str; 5] = [
     step::READ,
     step::READ_END,
@@ -145,8 +151,8 @@ const LONG: [&str; 5] = [
     step::WRITE_RANDOM,
 ];
 
-/// A long step that says that the drive is steady is right: the drive goes on like that. (What a full buffer of the step before does to a
-/// short one no step can know.)
+/// Checks that the drive continues at the rate of each long step that reports a steady drive. (A
+/// short step cannot detect the effects of a buffer that the step before filled.)
 fn goes_on(drive: &Config, seconds: u64) {
     let mut bench = Bench::new(drive);
     let (target, end) = (target(drive, true), Span::from_secs(seconds));
@@ -174,6 +180,7 @@ fn goes_on(drive: &Config, seconds: u64) {
             found.bytes_per_second
         );
     }
+    // At least two steps must have been checked.
     assert!(steady >= 2, "{drive:?}: {steady} steps were steady");
 }
 

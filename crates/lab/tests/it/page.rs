@@ -1,4 +1,4 @@
-//! The pages and the table are what the simulator gives today.
+//! Tests that the conformance pages and the table are what the simulator gives today.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn stored_figures_of_the_guest_are_of_rows_that_there_are() {
     assert!(!stored.is_empty());
 }
 
-/// A document is what was written just now.
+/// Checks that a document is equal to the text that was just written.
 fn hold(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/{name}"));
     if env::var_os("WEIR_BLESS").is_some() {
@@ -58,6 +58,7 @@ fn stored_samples_are_of_cases_that_there_are() {
                 runs.sort_unstable();
                 runs.dedup();
                 let name = format!("{}: {}: {}", experiment.name, case.name, player.name);
+                // Each player has all samples or none.
                 assert!(
                     runs.is_empty() || runs.len() >= RUNS as usize,
                     "{name}: {runs:?}"

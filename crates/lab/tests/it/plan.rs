@@ -1,4 +1,4 @@
-//! Plans: the table fits, the page is whole, and what is not known is a dash.
+//! Tests of plans: the table fits, the page is well formed, and unknown values are dashes.
 
 use crate::common::{fits, golden, whole};
 use weir_lab::report::{PlanReport, PlanRow, plan_page, plan_table};
@@ -58,8 +58,10 @@ fn the_page_is_whole() {
     };
     let page = plan_page(&[report(), other]);
     whole(&page);
+    // Two plots for each of two kinds of drives, each in two sizes.
     assert_eq!(page.matches("<svg").count(), 2 * 2 * 2);
     assert!(page.contains("a disk that nobody has") && page.contains("another that nobody has"));
+    // 16 drives for 16 clients, of which the policy `contract` needs 2: a factor of 8.
     assert!(!page.contains("<read>") && page.contains("8.0x"));
     whole(&plan_page(&[PlanReport::default()]));
 }

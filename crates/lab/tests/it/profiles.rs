@@ -1,11 +1,11 @@
-//! The built-in profiles are what their sheets produce, and fit them.
+//! Tests that the built-in profiles are what their sheets produce, and fit them.
 
 use weir_config::profile::{self, Profile};
 use weir_config::sheet;
 use weir_lab::fit::{Figure, compare, fit};
 use weir_sim::scenario::{self, Interferers};
 
-/// Drives of the comparison of 2019: their rows under no control must be within a quarter.
+/// The drives of the comparison of 2019. Their rows without control must be within 25 %.
 const COMPARED: [&str; 3] = ["samsung-970-pro", "plextor-px-256m5s", "hitachi-hts72755"];
 
 #[test]
@@ -52,6 +52,7 @@ fn rows_without_control_are_fitted_and_all_others_are_not() {
                 let figure = Figure::Latency(interferers, control).name();
                 let published = sheet.figures.iter().find(|f| f.figure == figure);
                 let within = published.expect("the sheet has all six").within;
+                // Rows without control are fitted within 25 %, and all others are predicted.
                 let wanted = (control == "none").then_some(25);
                 assert_eq!(within, wanted, "{name}: {figure}");
                 let tied = sheet.fit.iter().any(|f| f.figure == figure);
@@ -68,6 +69,7 @@ fn readers_under_no_control_leave_little_of_the_peak() {
         let of = |figure: Figure| figure.of(&drive, 2).expect("it can be measured");
         let total = of(Figure::Total(Interferers::Readers, "none"));
         let peak = of(Figure::SequentialRead);
+        // Without control, readers use at least 95 % of the sequential peak.
         assert!(total >= 0.95 * peak, "{name}: {total:.0} of {peak:.0}");
     }
 }

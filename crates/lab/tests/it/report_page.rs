@@ -1,11 +1,11 @@
-//! Pages: golden HTML, and what every page must be.
+//! Tests of pages: golden HTML, and properties of every page.
 
 use crate::common::{golden, sample, whole};
 use weir_lab::report::html::{Block, Card, Gauge, Page, Section, Tone};
 use weir_lab::report::svg::Chart;
 use weir_lab::report::{Column, DemoReport, Table, demo_page};
 
-/// The page without what is the same in every page.
+/// Returns the page without the parts that are the same in every page.
 fn without_style_and_script(page: &str) -> String {
     let mut page = page.to_owned();
     for (begin, end) in [("<style>", "</style>"), ("<script>", "</script>")] {
@@ -27,10 +27,11 @@ fn the_demo_page() {
 fn a_page_asks_for_nothing_else() {
     let page = demo_page(&sample::report(15, 10));
     whole(&page);
+    // The demo's full size: 15 readers over ten seconds.
     assert!(page.len() < 500_000, "{} bytes", page.len());
 }
 
-/// A table scrolls on its sheet, without anything over its columns; only cards need no sheet below them.
+/// A table scrolls within its section. Only cards need no background below them.
 #[test]
 fn every_section_is_a_sheet() {
     let page = demo_page(&sample::report(15, 10));
@@ -44,7 +45,7 @@ fn every_section_is_a_sheet() {
     assert_eq!(page.matches("class=\"bare\"").count(), 1);
 }
 
-/// Cards beside each other have one height: a long text would leave the others empty.
+/// Cards next to each other have the same height, so that a long text would leave the others empty.
 #[test]
 fn of_a_cards_long_text_the_first_sentence_is_shown() {
     let mut report = sample::report(2, 1);
@@ -54,14 +55,16 @@ fn of_a_cards_long_text_the_first_sentence_is_shown() {
     assert!(page.contains("<summary>It got 0.26 MB/s.</summary>"));
 }
 
-/// The lightness of a colour, as its weighted sum of channels.
+/// Returns the lightness of a colour, as the weighted sum of its channels.
 fn lightness(style: &str, name: &str) -> u32 {
     let (_, rest) = style.split_once(&format!("--{name}:#")).expect(name);
     let channel = |at: usize| u32::from_str_radix(&rest[at..at + 2], 16).expect("a colour");
+    // Green contributes most to lightness, and blue least.
     3 * channel(0) + 6 * channel(2) + channel(4)
 }
 
-/// A reader of a page on a light background reads it on a dark one without the legend.
+/// The order of lightness is the same on light and dark backgrounds, so that a page can be read on
+/// both without its legend.
 #[test]
 fn the_lighter_of_two_parts_is_the_lighter_one_on_a_dark_background() {
     let style = weir_lab::report::svg::STYLE;
@@ -72,7 +75,8 @@ fn the_lighter_of_two_parts_is_the_lighter_one_on_a_dark_background() {
     }
 }
 
-/// Areas of the demo's page are parts of the time, figures and clients: none has the colour of a policy.
+/// The areas of the demo's page are parts of the time, figures and clients, none of which has the
+/// colour of a policy.
 #[test]
 fn colours_of_policies_are_for_nothing_else() {
     let page = demo_page(&sample::report(15, 10));

@@ -1,4 +1,4 @@
-//! Plots: golden SVG, and what every plot must be whatever its data.
+//! Tests of plots: golden SVG, and properties of every plot with any data.
 
 use crate::common::{golden, well_formed};
 use proptest::prelude::*;
@@ -129,7 +129,7 @@ fn bar_charts() {
     golden("bars-log.svg", &bars(Scale::Log).svg(SIZE));
 }
 
-/// A log scale has no zero, so that the length of a bar on it would mean nothing.
+/// A log scale has no zero, so that the length of a bar on it would have no meaning.
 #[test]
 fn values_on_a_log_scale_are_dots() {
     let (log, linear) = (bars(Scale::Log).svg(SIZE), bars(Scale::Linear).svg(SIZE));
@@ -137,7 +137,7 @@ fn values_on_a_log_scale_are_dots() {
     assert!(linear.contains("<rect") && !linear.contains("<circle"));
 }
 
-/// Not at the end of an error bar, where they would be taken for that end's.
+/// At the end of an error bar, a value could be mistaken for that of the end.
 #[test]
 fn values_stand_in_a_column_whatever_the_error_bars() {
     let svg = bars(Scale::Linear).svg(SIZE);
@@ -153,7 +153,7 @@ fn values_stand_in_a_column_whatever_the_error_bars() {
     }
 }
 
-/// Long names are cut, and never reach into the values.
+/// Long names are shortened, and never reach into the values.
 #[test]
 fn rows_with_long_names_stay_within_the_plot() {
     let long = "a policy with a name that nobody would type twice".repeat(3);
@@ -167,12 +167,13 @@ fn rows_with_long_names_stay_within_the_plot() {
     assert_eq!(names.count(), 2, "{svg}");
 }
 
-/// More points than a plot has pixels make a page large and nothing visible.
+/// More points than a plot has pixels would make a page large without being visible.
 #[test]
 fn a_line_has_no_more_points_than_can_be_seen_and_keeps_its_peaks() {
     let points = (0..100_000).map(|i| {
         (
             f64::from(i),
+            // A single peak among 100,000 points must survive the reduction.
             if i == 54_321 { 99.0 } else { f64::from(i % 7) },
         )
     });
@@ -187,6 +188,7 @@ fn a_line_has_no_more_points_than_can_be_seen_and_keeps_its_peaks() {
         ..Chart::default()
     };
     let svg = chart.svg(SIZE);
+    // A plot of 520 pixels has about 210 points of 2.2 pixels each.
     assert!(svg.len() < 8_000, "{} bytes", svg.len());
     assert!(svg.contains(";99.00;"), "{svg}");
 }
@@ -224,7 +226,7 @@ fn a_plot_says_what_it_is_to_those_who_cannot_see_it() {
     }
 }
 
-/// Values as measurements never have them, too.
+/// Generates values, including those that measurements never have.
 fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
         0.0..1e3,
@@ -237,7 +239,8 @@ fn value() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Whatever the order in which they are given, what is solid lies below what has gaps, so that both are seen.
+/// Solid lines are below lines with gaps, in whatever order they are given, so that both are
+/// visible.
 #[test]
 fn lines_on_each_other_are_told_apart() {
     let line = |policy: &str, dash| {

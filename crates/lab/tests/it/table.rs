@@ -1,4 +1,4 @@
-//! Terminal tables: golden text, and the width that is kept.
+//! Tests of terminal tables: golden text, and the width.
 
 use crate::common::{golden, sample};
 use proptest::prelude::*;

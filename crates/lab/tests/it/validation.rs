@@ -1,9 +1,9 @@
-//! docs/validation.md agrees with what the models give today.
+//! Tests that docs/validation.md agrees with the figures that the models give today.
 
 use weir_config::{profile, sheet};
 use weir_lab::fit::{document, validate};
 
-/// Drops the intervals, which take minutes to compute: they are as old as the document.
+/// Removes the intervals, which take minutes to compute and are not checked.
 fn without_intervals(document: &str) -> String {
     let lines = document.lines().map(|line| {
         let Some((before, after)) = line.split_once("| predicted, ") else {
@@ -45,6 +45,7 @@ fn sets_are_the_same_whatever_the_threads() {
     let one = sets(1);
     assert_eq!(one.len(), 3);
     assert!(one.iter().all(|set| *set != drive));
+    // The result depends neither on the run nor on the number of threads.
     assert_eq!(one, sets(1));
     assert_eq!(one, sets(7));
 }

@@ -1,4 +1,4 @@
-//! A drive model in virtual time as what a calibration measures.
+//! A drive model in virtual time, as the target of a calibration.
 
 use std::collections::VecDeque;
 use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, Span, StreamId, Tag};
@@ -6,13 +6,13 @@ use weir_lab::calibrate::{Calibration, Found, Measurement, Pattern, Plan, Step, 
 use weir_model::drive::{Config, Drive};
 use weir_model::load::{Io, Rng, Source};
 
-/// A drive, its time, and what waits for a tag.
+/// A drive, its time, and the requests that wait for a tag.
 pub(crate) struct Bench {
     drive: Box<dyn Drive>,
     now: Instant,
     free: Vec<u32>,
     waiting: VecDeque<Io>,
-    /// By tag.
+    /// The requests in flight, by tag.
     flying: Vec<Option<Io>>,
 }
 
@@ -30,7 +30,7 @@ impl Bench {
         }
     }
 
-    /// Carries out what a source issues, until it has finished.
+    /// Runs the requests of a source until the source has finished.
     pub(crate) fn run(&mut self, source: &mut dyn Source) {
         let origin = self.now;
         let relative = |now: Instant| Instant::ZERO + now.since(origin);
@@ -57,7 +57,7 @@ impl Bench {
         }
     }
 
-    /// Carries a step out.
+    /// Performs a step and adds its result to `known`.
     pub(crate) fn measured(&mut self, step: &Step, part: Span, known: &mut Calibration) -> Found {
         let mut measurement = Measurement::new(step, part);
         self.run(&mut measurement);
@@ -67,8 +67,9 @@ impl Bench {
         found
     }
 
-    /// Bytes a second of a step's requests, counted another way: all of those that end in the second half of this time. In the
-    /// first a buffer may fill, which the step has flushed.
+    /// Measures the bytes per second of a step's requests in another way: it counts all requests
+    /// that complete in the second half of this time. In the first half, a buffer may fill that the
+    /// step has flushed.
     pub(crate) fn goes_on(&mut self, step: &Step, time: Span) -> f64 {
         let (mut random, mut issued, mut bytes) = (Rng::new(9), 0_u64, 0_u64);
         let length = u64::from(step.load.length);
@@ -114,6 +115,7 @@ impl Bench {
                 }
             }
         }
+        // The flush empties the drive's buffer, so that the next step begins as in a calibration.
         self.drained();
         self.waiting.push_back(Io {
             number: issued,
@@ -127,7 +129,7 @@ impl Bench {
         bytes as f64 * 1e9 / last.since(first.unwrap_or(last)).as_nanos().max(1) as f64
     }
 
-    /// Waits for everything under way.
+    /// Waits until no request is in flight.
     fn drained(&mut self) {
         loop {
             self.send();
@@ -142,7 +144,8 @@ impl Bench {
         }
     }
 
-    /// Writes of 4 KiB at random places, as many at a time as the drive takes; how many a second the last `counted` bytes were.
+    /// Writes 4 KiB at random positions, with as many in flight as the drive takes. Returns the
+    /// writes per second of the last `counted` bytes.
     pub(crate) fn random_writes(&mut self, bytes: u64, counted: u64) -> f64 {
         let size = 1 << 30;
         let mut random = Rng::new(1);
@@ -199,7 +202,7 @@ impl Bench {
     }
 }
 
-/// The drive as a target.
+/// Returns the drive as a target.
 pub(crate) fn target(config: &Config, write: bool) -> Target {
     let rotational = config.shape().rotational;
     Target {
@@ -214,7 +217,7 @@ pub(crate) fn target(config: &Config, write: bool) -> Target {
     }
 }
 
-/// Measures everything within a virtual time.
+/// Performs all steps of a plan within a virtual time.
 pub(crate) fn calibrate(bench: &mut Bench, target: &Target, time: Span) -> Calibration {
     let plan = Plan::new(target);
     let mut known = Calibration::new(target.clone());

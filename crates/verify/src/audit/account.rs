@@ -1,24 +1,29 @@
-//! What a group is owed per second and what it was served, over windows of a second or a little more.
+//! The account of a group: the amount that it was owed per second and the amount that it got, over
+//! windows of a second or slightly more.
 
 use std::collections::VecDeque;
 use weir_core::{Instant, Span};
 
 const SECOND: Span = Span::from_secs(1);
-/// Windows begin at least this far apart, so that a second does not become thousands of them.
+/// Windows begin at least this far apart, which bounds the number of points that an account keeps
+/// for a second.
 const STEP: Span = Span::from_millis(1);
 
-/// A running account in units (bytes or requests), exact on both sides: a rate is owed for the time in which the group asks.
+/// A running account in units (bytes or requests). It is exact on both sides: a rate is owed only
+/// for the time in which the group has requests.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    /// In units times nanoseconds per second: what was owed, what would have been owed if the group had asked all the time, and
-    /// what was served.
+    /// All three sums are in units times nanoseconds per second, so that no division rounds them.
+    /// The amount that was owed so far.
     owed: u128,
+    /// The amount that would have been owed if the group had had requests all the time.
     whole: u128,
+    /// The amount that was served so far.
     got: u128,
     points: VecDeque<Point>,
 }
 
-/// The state of the account after everything at that instant.
+/// The state of an account at the beginning of a step of time.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     at: Instant,
@@ -27,19 +32,19 @@ struct Point {
     got: u128,
 }
 
-/// A window of at least a second.
+/// The result of an account over a window of at least a second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
     pub(crate) from: Instant,
-    /// Units, rounded down.
+    /// The amount that was owed, in units, rounded down.
     pub(crate) owed: u64,
-    /// What would have been owed if the group had asked throughout.
+    /// The amount that would have been owed if the group had had requests throughout.
     pub(crate) whole: u64,
     pub(crate) got: u64,
 }
 
 impl Account {
-    /// Advances the time; `rate` units per second are owed for it if the group `asks`.
+    /// Advances the time. For this period, `rate` units per second are owed if the group `asks`.
     pub(crate) fn pass(&mut self, from: Instant, to: Instant, rate: u64, asks: bool) {
         if self.points.back().is_none_or(|p| from.since(p.at) >= STEP) {
             self.points.push_back(Point {
@@ -49,6 +54,8 @@ impl Account {
                 got: self.got,
             });
         }
+        // The product of 64-bit values needs 128 bits, so that long runs at high rates do not
+        // overflow.
         let whole = u128::from(rate) * u128::from(to.since(from).as_nanos());
         self.whole += whole;
         if asks {
@@ -56,14 +63,17 @@ impl Account {
         }
     }
 
-    /// Units were served.
+    /// Records that units were served.
     pub(crate) fn serve(&mut self, units: u64) {
         self.got += u128::from(units) * u128::from(SECOND.as_nanos());
     }
 
-    /// The shortest window of at least a second that ends now, if the account is that old.
+    /// Returns the shortest window of at least a second that ends now, or `None` if the account is
+    /// younger than a second.
     pub(crate) fn stretch(&mut self, now: Instant) -> Option<Stretch> {
         let within = |p: &Point| now.since(p.at) >= SECOND;
+        // Windows begin only at points. The latest point that is at least a second old gives the
+        // shortest window.
         while self.points.get(1).is_some_and(within) {
             self.points.pop_front();
         }
@@ -71,13 +81,15 @@ impl Account {
         let units = |sum: u128| u64::try_from(sum / u128::from(SECOND.as_nanos()));
         Some(Stretch {
             from: begin.at,
+            // Sums that exceed 64 bits are beyond every comparison, so that saturating them loses
+            // nothing.
             owed: units(self.owed - begin.owed).unwrap_or(u64::MAX),
             whole: units(self.whole - begin.whole).unwrap_or(u64::MAX),
             got: units(self.got - begin.got).unwrap_or(u64::MAX),
         })
     }
 
-    /// Forgets everything before now.
+    /// Discards everything before the present time.
     pub(crate) fn restart(&mut self) {
         self.points.clear();
     }
@@ -94,17 +106,22 @@ mod tests {
     #[test]
     fn a_pause_takes_its_part_of_what_is_owed() {
         let mut account = Account::default();
+        // First window: 250 ms with requests, 500 ms without, and 250 ms with requests again.
         account.pass(at(0), at(250), 1_000, true);
         account.serve(200);
         assert!(account.stretch(at(250)).is_none());
         account.pass(at(250), at(750), 1_000, false);
         account.pass(at(750), at(1_000), 1_000, true);
+        // Owed at 1,000 units/s: 250 ms and 250 ms with requests make 500. The 500 ms without
+        // requests count only for `whole`.
         let stretch = account.stretch(at(1_000)).expect("a second has passed");
         assert_eq!(
             (stretch.owed, stretch.whole, stretch.got),
             (500, 1_000, 200)
         );
         account.pass(at(1_000), at(1_500), 2_000, true);
+        // The window now begins at 250 ms: 250 ms at 1,000 units/s and 500 ms at 2,000 units/s make
+        // 1,250.
         let stretch = account.stretch(at(1_500)).expect("a second has passed");
         assert_eq!(stretch.from, at(250));
         assert_eq!((stretch.owed, stretch.got), (1_250, 0));
@@ -113,6 +130,7 @@ mod tests {
     #[test]
     fn a_stretch_is_not_much_longer_than_a_second_where_much_happens() {
         let mut account = Account::default();
+        // Points every millisecond: a window may begin at any of them.
         for ms in 0..3_000 {
             account.pass(at(ms), at(ms + 1), 1_000, true);
             account.serve(1);

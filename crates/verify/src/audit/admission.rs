@@ -1,19 +1,20 @@
-//! Admission: all promises together are at most nine tenths of the drive, and a group promises its members at most what it was
-//! promised itself.
+//! Audits admission: all promises together take at most 90 % of the drive, and a group promises its
+//! members at most as much as it was promised itself.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::Model;
 use weir_core::{Capacity, Class, Contract, GroupId, Promised, ROOT, Refusal};
 
-/// Nine tenths.
+/// The part of the drive that can be promised, in millionths.
 const PROMISABLE: u128 = 900_000;
-/// Fractions of the drive are rounded up to a millionth each, for bytes and for requests.
+/// The error of admission's own sum, in millionths. It rounds fractions of the drive up to a
+/// millionth each, for bytes and for requests.
 const ROUNDING: u128 = 2;
-/// The least that a request moves, bytes.
+/// The smallest amount that a request moves, in bytes.
 const SECTOR: u128 = 512;
 
-/// See the module's documentation.
+/// The auditor of admission, see the module's documentation.
 #[derive(Debug, Default)]
 pub struct Admission {}
 
@@ -31,6 +32,7 @@ impl Auditor for Admission {
                 }
             }
             Fact::Changed(_, Err(refusal @ Refusal::OverCapacity { promised, capacity }))
+                // The layer may refuse up to `ROUNDING` too early, because it rounds up.
                 if fits(Sum::of(*promised), *capacity, PROMISABLE - ROUNDING) =>
             {
                 found.add(format_args!("refused although it fits: {refusal:?}"));
@@ -40,7 +42,7 @@ impl Auditor for Admission {
     }
 }
 
-/// Bytes and requests per second.
+/// A total of promises: bytes and requests per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Sum {
     bytes: u128,
@@ -56,6 +58,7 @@ impl Sum {
     }
 }
 
+/// Returns what is wrong with the contracts that the layer accepted, or `None` if they are sound.
 fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
     for (_, group) in model.tree.iter() {
         let Contract {
@@ -65,13 +68,16 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
             max,
             ..
         } = group.contract;
+        // Limits of zero do not exist, so a sum of zero means that the client has no max.
         let most = Sum {
             bytes: ceiling(max.bandwidth, max.read_bandwidth, max.write_bandwidth),
             iops: ceiling(max.iops, max.read_iops, max.write_iops),
         };
+        // A realtime client is served before all others, so only its max bounds it.
         if class == Class::Realtime && most == Sum::default() {
             return Some("realtime without a max");
         }
+        // The idle class is served with the time that is left, so it cannot be promised any.
         if class == Class::Idle && (min > 0 || min_iops > 0) {
             return Some("idle with a min");
         }
@@ -81,7 +87,8 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
             0 => u64::from(u32::MAX),
             size => size.min(u32::MAX.into()),
         };
-        // A request moves a sector at the least, and what counts as one 2^32 - 1 bytes or its max's size at the most.
+        // A request moves at least a sector. One counted request is at most 2^32 - 1 bytes, or the
+        // size that its max states.
         if above(min, most.bytes)
             || above(min_iops, most.iops)
             || above(min_iops * SECTOR, most.bytes)
@@ -90,6 +97,7 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
             return Some("a min above the max");
         }
     }
+    // The root has no contract of its own, so all of its members count.
     let Some(total) = below(model, ROOT) else {
         return Some("a group promised its members more than it has");
     };
@@ -104,11 +112,14 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
     }
 }
 
-/// The sum of the promises to a group's members; `None` if one of them promised more than it has.
+/// Returns the sum of the promises to a group's members, or `None` if one of them promised its
+/// members more than it has.
 fn below(model: &Model, id: GroupId) -> Option<Sum> {
     let mut sum = Sum::default();
     for (member, group) in model.tree.iter().filter(|(_, g)| g.parent == id) {
         let (own, inner) = (own(&group.contract), below(model, member)?);
+        // The promise of a tenant includes the promises to its members. A tenant without one only
+        // adds up theirs.
         let counted = if own == Sum::default() { inner } else { own };
         if inner.bytes > counted.bytes || inner.iops > counted.iops {
             return None;
@@ -119,7 +130,8 @@ fn below(model: &Model, id: GroupId) -> Option<Sum> {
     Some(sum)
 }
 
-/// What a contract reserves: a realtime one its max, and its min where that says nothing; any other its min.
+/// Returns the amount that a contract reserves. This is the max of a realtime contract (or its min
+/// where it has no max), and the min of any other.
 fn own(contract: &Contract) -> Sum {
     let max = &contract.max;
     let (min, min_iops) = (contract.min.into(), contract.min_iops.into());
@@ -136,8 +148,9 @@ fn own(contract: &Contract) -> Sum {
     }
 }
 
-/// The tightest limit on reads and writes together; zero for none.
+/// Returns the tightest limit on reads and writes together, or zero if there is none.
 fn ceiling(both: u64, read: u64, write: u64) -> u128 {
+    // A limit on one direction alone leaves the other unlimited, so that it bounds no sum.
     let apart = if read == 0 || write == 0 {
         0
     } else {
@@ -149,9 +162,11 @@ fn ceiling(both: u64, read: u64, write: u64) -> u128 {
     }
 }
 
-/// Whether bytes and requests take at most `part` millionths of the drive, `bytes / worst + iops / most`, in whole numbers.
+/// Returns true if bytes and requests take at most `millionths` of the drive: `bytes / worst + iops
+/// / most`, in whole numbers.
 fn fits(sum: Sum, capacity: Capacity, millionths: u128) -> bool {
-    // For whatever kind of request the promised clients use, and for what those move at the least.
+    // Checks both bounds: the requests that the promised clients send, of each kind, and the bytes
+    // that these requests move at least.
     let moved = Sum {
         bytes: sum.bytes + sum.iops * SECTOR,
         iops: 0,
@@ -162,7 +177,8 @@ fn fits(sum: Sum, capacity: Capacity, millionths: u128) -> bool {
         && fits_kind(moved, capacity, 0, millionths)
 }
 
-/// The same, with at most `most` requests per second.
+/// Checks the same sum for one kind of request, of which the drive serves at most `most` per second
+/// (zero: no bound).
 fn fits_kind(sum: Sum, capacity: Capacity, most: u64, millionths: u128) -> bool {
     let worst = u128::from(capacity.read.min(capacity.write));
     // A drive without a bound on requests needs nothing for them.
@@ -170,11 +186,12 @@ fn fits_kind(sum: Sum, capacity: Capacity, most: u64, millionths: u128) -> bool 
         0 => (0, 1),
         most => (sum.iops, u128::from(most)),
     };
+    // A drive of rate zero cannot serve any promised byte. The division below needs at least one.
     if worst == 0 && sum.bytes > 0 {
         return false;
     }
     let worst = worst.max(1);
-    // Values beyond 2^50 per second are not exact, and not real.
+    // Values beyond 2^50 per second are not exact, and no drive reaches them.
     let product = |a: u128, b: u128, c: u128| a.saturating_mul(b).saturating_mul(c);
     product(sum.bytes, most, 1_000_000).saturating_add(product(iops, worst, 1_000_000))
         <= product(worst, most, millionths)

@@ -1,26 +1,27 @@
-//! A layer with auditors beside it.
+//! A layer that is observed by auditors.
 
 use crate::audit::suite::Audit;
 use weir_core::record::{Call, Observed, Observer, Recorder};
 use weir_core::{Config, ConfigError, Instant, Layer};
 
-/// A [`Layer`] that is audited, and recorded if that is asked for.
+/// A [`Layer`] that is audited and, if requested, recorded.
 pub type Audited = Observed<Witness>;
 
-/// All auditors, and a recorder if the calls are to be recorded, too.
+/// The observer of an audited layer: all auditors and an optional recorder.
 #[derive(Debug)]
 pub struct Witness {
-    /// The auditors.
+    /// The auditors of the layer.
     pub audit: Audit,
-    /// The record, if one is made.
+    /// The record of all calls, if one is made.
     pub recorder: Option<Recorder>,
 }
 
 impl Witness {
-    /// A new layer that is audited from its first call on; `record` says whether its calls are also recorded.
+    /// Creates a layer that is audited from its first call on. With `record`, its calls are also
+    /// recorded.
     ///
     /// # Errors
-    /// As [`Layer::new`].
+    /// Returns the errors of [`Layer::new`].
     pub fn beside(config: Config, record: bool) -> Result<Audited, ConfigError> {
         let recorder = record.then(|| Recorder::new(&config));
         let mut layer = Layer::new(config)?;

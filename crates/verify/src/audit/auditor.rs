@@ -1,4 +1,4 @@
-//! What auditors are told.
+//! The interface of auditors: the facts that they receive, and the trait that they implement.
 
 use crate::audit::found::Found;
 use crate::audit::model::{Flight, Model};
@@ -8,10 +8,10 @@ use weir_core::{
     StreamSpec, Wake,
 };
 
-/// An event, with the names resolved by the model.
+/// A call, output or event of the layer, with its names resolved by the model.
 ///
-/// Unless stated otherwise, an auditor is told *before* the model is updated, so that it can compare the event with the state
-/// before it.
+/// Unless stated otherwise, an auditor receives a fact *before* the model is updated, so that it
+/// can compare the fact with the previous state.
 #[derive(Clone, Copy, Debug)]
 pub enum Fact<'a> {
     /// A call begins.
@@ -22,30 +22,32 @@ pub enum Fact<'a> {
     Closed(StreamId),
     /// A stream that is open or draining was put on hold, or the hold was lifted.
     Held(StreamId, bool),
-    /// [`Layer::cancel`](weir_core::Layer::cancel): the request, if it exists, and the result.
+    /// The result of [`Layer::cancel`](weir_core::Layer::cancel): the slot of the request, if it
+    /// exists, and the returned value.
     Cancelled(Option<u32>, bool),
-    /// A request was accepted; the model already has it, in this slot.
+    /// A request was accepted. The model already has it, in this slot.
     Accepted(u32),
-    /// A request was refused.
+    /// A request was refused, for the given reason.
     Refused(&'a Request, Reject),
-    /// A tag was completed; `None` if it was not in flight.
+    /// A tag was completed. The piece is `None` if the tag was not in flight.
     Returned(&'a Completion, Option<&'a Flight>),
-    /// [`Layer::stall`](weir_core::Layer::stall): which space, and the result.
+    /// The result of [`Layer::stall`](weir_core::Layer::stall): the space, and the returned value.
     Stalled(SpaceId, bool),
-    /// A change was requested; if it was accepted, the model has already applied it.
+    /// A change was requested. If it was accepted, the model has already applied it.
     Changed(&'a [Edit], &'a Result<Promised, Refusal>),
-    /// A request, with those merged into it, was merged into another.
+    /// A request and its members were merged into another request: the slots of both.
     Merged(Option<u32>, Option<u32>),
-    /// Those merged into this request are for themselves again.
+    /// The members of this request became requests of their own again.
     Parted(Option<u32>),
-    /// The next piece of a request, of this length in bytes, is on its way to the drive and has no tag yet.
+    /// The next piece of a request, of this length in bytes, is on its way to the drive. It has no
+    /// tag yet.
     Taken(Option<u32>, u32),
     /// A request passed its limits and was charged this many bytes.
     Released(Option<u32>, u64),
-    /// Another event.
+    /// An event for which there is no variant above.
     Event(&'a Event),
-    /// A piece is dispatched: of which request, if there is such a request, and whether the drive
-    /// has returned it as busy before.
+    /// A piece is dispatched: the slot of its request, if there is one, the piece, and true if the
+    /// drive has returned the piece as busy before.
     Dispatched(Option<u32>, &'a Dispatch, bool),
     /// A request is done.
     Done(Option<u32>, &'a Done),
@@ -53,16 +55,18 @@ pub enum Fact<'a> {
     Pause(StreamId),
     /// A stream is resumed.
     Resume(StreamId),
-    /// A poll ends; the model has processed all of it. It gave this many outputs.
+    /// A poll ends, and the model has processed all of it: the number of outputs, and the wake-up
+    /// that the poll returned.
     Polled(usize, Option<Wake>),
-    /// Nothing more happens: everything in the drive has completed, no stream is on hold, and the layer was polled as often as it
-    /// asked for.
+    /// No more calls follow. Everything in the drive has completed, no stream is on hold, and the
+    /// layer was polled as often as it requested.
     End,
 }
 
-/// An independent check of one promise of the layer.
+/// An independent check of one rule of the layer.
 pub trait Auditor {
-    /// Its name, by which the patch of a planted bug names the auditor that must notice it.
+    /// The name of the auditor. The patch of a planted bug refers by it to the auditor that must
+    /// notice the bug.
     const NAME: &'static str;
 
     /// Processes one fact and reports violations.

@@ -1,24 +1,24 @@
-//! Auditors as observers of a run.
+//! Auditors as an observer of a run.
 
 use crate::audit::{Audit, Found};
 use weir_core::record::{Call, Observer};
 use weir_core::{Instant, Layer};
 
-/// Every auditor there is.
+/// An observer that passes every call of a run to all auditors.
 #[derive(Debug, Default)]
 pub struct Auditors {
-    /// From the first call on.
+    /// The auditors, created with the first call.
     audit: Option<Audit>,
 }
 
 impl Auditors {
-    /// Auditors that have seen nothing.
+    /// Creates the observer before the first call of a run.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What they found, when nothing more is to come. `idle` says that every request was answered and nothing is on hold, which
-    /// lets them check that nothing was left over.
+    /// Ends the audit and returns the violations. Set `idle` if every request was completed and no
+    /// stream is on hold. In that case the auditors also check that nothing was left over.
     pub fn end(self, idle: bool) -> Found {
         self.audit.map_or_else(Found::default, |mut audit| {
             if idle {
@@ -31,7 +31,8 @@ impl Auditors {
 
 impl Observer for Auditors {
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
-        // The first call was made before there was a layer to listen to; it has published nothing.
+        // The first call creates the layer, so the auditors cannot listen before it. It publishes
+        // no events.
         let audit = self.audit.get_or_insert_with(|| Audit::new(layer));
         audit.call(now, call, layer);
     }

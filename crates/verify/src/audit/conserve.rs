@@ -1,36 +1,39 @@
-//! Work conservation: if the drive has room and there is something to send, it is sent, unless the layer waits on purpose and
-//! is allowed to.
+//! Audits work conservation: if the drive has space and requests wait, they are sent, unless the
+//! elevator is allowed to wait.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::{Model, Stream};
 use weir_core::{Class, Config, Contract, Instant, Op, Reason, Span, Wake, elevator};
 
-/// Promises may delay a flush by at most this long, counted from the end of the previous flush.
+/// The longest time for which promises may delay a flush, counted from the end of the previous
+/// flush.
 const FLUSH_MOST: Span = Span::from_secs(1);
 
-/// How busy an elevator must keep the drive.
+/// The degree to which an elevator must keep the drive busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Promise {
-    /// Every tag is used.
+    /// Every tag is used while requests wait.
     Full,
-    /// The drive is not idle, unless the elevator idles for a stream.
+    /// The drive is never empty while requests wait, unless the elevator idles for a stream.
     Busy,
 }
 
-/// See the module's documentation.
+/// The auditor of work conservation, see the module's documentation.
 #[derive(Debug)]
 pub struct Conserve {
     promise: Promise,
-    /// The elevator may hold flushes back.
+    /// True if the elevator may delay flushes.
     holds_flushes: bool,
-    /// Since when no flush has been dispatched or completed although one could have been.
+    /// The time from which on a flush could have been dispatched, with none dispatched or completed
+    /// since then.
     held: Option<Instant>,
 }
 
 impl Conserve {
     pub(crate) fn new(config: &Config) -> Self {
         let promise = match config.elevator {
+            // Only `none` has no reason to keep a request that a tag is free for.
             elevator::Config::None => Promise::Full,
             _ => Promise::Busy,
         };
@@ -44,10 +47,12 @@ impl Conserve {
     #[inline]
     fn check(&mut self, model: &Model, wake: Option<Wake>) -> Option<&'static str> {
         if wake.is_some_and(|w| w.reason == Reason::Answers) {
-            // Whether that may be is for the auditor of wakes to say; the next poll sends.
+            // The auditor [`Wakes`](crate::audit::Wakes) checks that this wake-up is justified. The
+            // next poll sends the requests.
             return None;
         }
-        // What a queue of the drive returned as busy is sent again first, when its time comes.
+        // A queue that returned a piece as busy has no space: that piece is sent again first, when
+        // its time comes.
         if !(0..model.queues.len()).any(|queue| model.has_room(queue)) {
             return None;
         }
@@ -61,6 +66,7 @@ impl Conserve {
         }
         match self.promise {
             Promise::Full => {
+                // A stream whose queue has no free scheduler tag cannot reach the elevator.
                 let tags = model.config.sizes.scheduler_tags;
                 let waits = |s: &Stream| {
                     let queue = model.layout.queue_of(s.id);
@@ -69,11 +75,16 @@ impl Conserve {
                 let waits = model.streams().any(waits);
                 waits.then_some("requests wait and tags are free")
             }
+            // How many pieces an elevator keeps in flight is its own decision. It must only not
+            // leave the drive empty.
             Promise::Busy if model.in_flight + model.busy > 0 => None,
             Promise::Busy => {
-                // Where flushes are held back, the elevator may idle for longer than the next of them waits. Then only that is
-                // visible; if the elevator idled for nobody, this shows once the flush has gone.
+                // If flushes are delayed, the elevator may idle for longer than the next flush
+                // waits. Its wake-up for the flush then hides the one for idling. If the elevator
+                // idled without a reason, the violation shows after the flush was sent.
                 let idles = wake.is_some_and(|w| match w.reason {
+                    // A retry waits for the drive and not for a stream, so that it justifies no
+                    // idling.
                     Reason::Retry => false,
                     Reason::Flush => self.holds_flushes,
                     _ => true,
@@ -83,11 +94,12 @@ impl Conserve {
         }
     }
 
-    /// A flush could be dispatched and was not.
+    /// Checks a flush that could have been dispatched and was not.
     fn check_flush(&mut self, model: &Model, wake: Option<Wake>) -> Option<&'static str> {
         let promised = |contract: &Contract| {
             contract.class == Class::Realtime || contract.min > 0 || contract.min_iops > 0
         };
+        // Only a promise is a reason to delay a flush.
         if !self.holds_flushes || !model.tree.iter().any(|g| promised(&g.1.contract)) {
             return Some("a flush waits");
         }

@@ -1,12 +1,13 @@
-//! Domains of `kyber`: none has more pieces in the drive than it may have at most (Linux: `kyber_depth`). How many it may have at the
-//! time follows from latencies and is not repeated here.
+//! Audits the domains of `kyber`: none has more pieces in the drive than its maximum (Linux:
+//! `kyber_depth` in `block/kyber-iosched.c`). The current limit of a domain follows from latencies
+//! and is not computed here.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::Model;
 use weir_core::{Config, Op, elevator};
 
-/// Reads, writes, discards, and what is neither.
+/// The maximum depths of the domains: reads, writes, discards, and all other operations.
 const MOST: [(&str, usize); 4] = [
     ("reads", 256),
     ("writes", 128),
@@ -14,7 +15,7 @@ const MOST: [(&str, usize); 4] = [
     ("others", 16),
 ];
 
-/// See the module's documentation.
+/// The auditor of `kyber`'s domains, see the module's documentation.
 #[derive(Debug)]
 pub struct Domains {
     is_kyber: bool,
@@ -43,6 +44,7 @@ impl Auditor for Domains {
                 Op::Write => in_drive[1] += 1,
                 Op::Discard => in_drive[2] += 1,
                 Op::WriteZeroes | Op::Extents => in_drive[3] += 1,
+                // Flushes bypass the elevator, so that they are in no domain.
                 Op::Flush => {}
             }
         }

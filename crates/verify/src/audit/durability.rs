@@ -1,21 +1,24 @@
-//! Durability: a successful flush is backed by a flush command that succeeded and that the drive began after the flush was
-//! submitted, and so after every write that had completed by then. FUA and all other flags reach the drive.
+//! Audits durability. A successful flush is backed by a flush command that succeeded and that the
+//! drive began after the flush was submitted, and therefore after every write that had completed by
+//! then. FUA and all other flags reach the drive.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::{Lanes, Model};
 use weir_core::{Config, Op, Outcome};
 
-/// A space as a hardware queue sees it: its flush command in the drive, and what its last successful one covered.
+/// The state of a space in one hardware queue: its flush command in the drive, and the requests
+/// that its last successful one covered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
-    /// When the command in the drive began, as a sequence number of the model.
+    /// The sequence number of the model at which the command in the drive began.
     running: u64,
-    /// Everything submitted before this is durable if it had completed by then.
+    /// The sequence number up to which requests are durable. It covers those submitted before it
+    /// that had completed when the flush command began.
     covered: u64,
 }
 
-/// See the module's documentation.
+/// The auditor of flushes and FUA, see the module's documentation.
 #[derive(Debug)]
 pub struct Durability {
     lanes: Vec<Lane>,
@@ -45,6 +48,8 @@ impl Auditor for Durability {
                         piece.flags
                     ));
                 }
+                // A flush covers the requests of its own space and hardware queue, so that each
+                // lane is tracked alone.
                 if piece.op == Op::Flush
                     && let at = model.layout.lane(piece.space, piece.stream)
                     && let Some(lane) = self.lanes.get_mut(at)
@@ -59,9 +64,12 @@ impl Auditor for Durability {
             }
             Fact::Returned(completion, Some(flight)) if flight.dispatch.op == Op::Flush => {
                 let at = (model.layout).lane(flight.dispatch.space, flight.dispatch.stream);
+                // A failed flush command makes nothing durable.
                 if completion.outcome == Some(Outcome::Ok)
                     && let Some(lane) = self.lanes.get_mut(at)
                 {
+                    // Only requests that were submitted before the command began are covered, not
+                    // those during it.
                     lane.covered = lane.running;
                 }
             }
@@ -69,6 +77,8 @@ impl Auditor for Durability {
                 let live = model.request(slot);
                 let at = model.layout.lane(live.request.space, live.request.stream);
                 let covered = self.lanes.get(at).map_or(0, |lane| lane.covered);
+                // The sequence number orders the submission of this flush and the beginning of the
+                // command.
                 if covered < live.sequence {
                     found.add(format_args!(
                         "answered without a flush command that began after it: {live:?}"

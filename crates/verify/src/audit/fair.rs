@@ -1,36 +1,38 @@
-//! Fairness: nobody gets ahead of a sibling that always waits by more than a stated lag, in bytes by weight.
+//! Audits fairness: no entity gets ahead of a sibling that always waits by more than a stated lag,
+//! in bytes by weight.
 //!
-//! In the ideal system (a fluid shared by weight among those that have something to send) an entity never gains, in service
-//! divided by weight, on a sibling that waits throughout, whatever its own demand is. A real elevator serves whole turns, so an
-//! entity may be ahead by a bounded amount. This is checked for every pair of siblings, of groups and of streams in a group, over
-//! every window in which the second one waits all the time.
+//! The ideal system is a fluid that is shared by weight among the entities that have something to
+//! send. In it, an entity never gains service divided by weight on a sibling that waits throughout,
+//! however much the entity itself demands. A real elevator serves whole turns, so that an entity
+//! may be ahead by a bounded amount. The auditor checks every pair of siblings, both of groups and
+//! of streams in a group, over every window in which the second one waits all the time.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::{Model, State};
 use weir_core::{Event, GroupId, ROOT, StreamId, elevator};
 
-/// Fraction bits of normalized service.
+/// The number of fraction bits of normalized service.
 const SHIFT: u32 = 20;
-/// All streams of a group have the same weight.
+/// The weight of every stream: all streams of a group have the same one.
 const STREAM_WEIGHT: u64 = 100;
 
-/// A group or a stream.
+/// A group or a stream, with the service that it got.
 #[derive(Clone, Debug)]
 struct Entity {
     parent: GroupId,
     weight: u64,
-    /// Its min in bytes per second: a group with a promise may get ahead by that much.
+    /// The min of a group, in bytes per second. A group with a promise may get ahead by that much.
     min: u64,
-    /// Bytes served.
+    /// The number of bytes served.
     served: u64,
-    /// Bytes served, divided by weight.
+    /// The number of bytes served, divided by weight, in fixed point.
     normal: i128,
-    /// It has had something to send without a pause.
+    /// True if the entity has had something to send without a pause.
     waits: bool,
 }
 
-/// Start of the window in which an entity has gained most on a sibling.
+/// The start of the window in which an entity has gained most on a sibling.
 #[derive(Clone, Copy, Debug, Default)]
 struct Low {
     ahead: i128,
@@ -38,26 +40,28 @@ struct Low {
     at: u64,
 }
 
-/// See the module's documentation.
+/// The auditor of fairness, see the module's documentation.
 #[derive(Debug)]
 pub struct Fair {
-    /// How far ahead an entity may get: this many bytes of each of the pair, by weight.
+    /// The amount by which an entity may get ahead: this many bytes of each of the pair, by weight.
     lag: u64,
-    /// And this many more of the lightest sibling: what one is owed that has been without a request for a moment.
+    /// The additional amount that is allowed, in bytes of the lightest sibling. An entity is owed
+    /// this much after it was briefly without a request.
     owed: u64,
     entities: Vec<Option<Entity>>,
     lows: Vec<Low>,
     groups: usize,
-    /// Whether streams are compared. Where streams may be merged, those that are share one queue; but they are of one group, so
-    /// groups can still be compared.
+    /// True if streams are compared. If streams may be merged, the merged ones share one queue.
+    /// Merged streams are of one group, so groups can still be compared.
     streams: bool,
     worst: u64,
-    /// Number of turns that are still to be ignored.
+    /// The number of turns that are still to be ignored.
     skip: u64,
 }
 
 impl Fair {
-    /// Checks an elevator that promises a lag of `lag` bytes after its first `skip` turns, and of `owed` bytes of the lightest sibling.
+    /// Checks an elevator that promises a lag of `lag` bytes after its first `skip` turns, and of
+    /// `owed` bytes of the lightest sibling.
     pub fn new(model: &Model, lag: u64, owed: u64, skip: u64) -> Self {
         let groups = model.config.sizes.groups as usize;
         let entities = groups + model.config.sizes.streams as usize;
@@ -75,7 +79,7 @@ impl Fair {
         fair
     }
 
-    /// The most by which one got ahead of another, in thousandths of what is allowed.
+    /// Returns the largest gain of one entity on another, in thousandths of the allowed amount.
     pub fn worst(&self) -> u64 {
         self.worst
     }
@@ -90,8 +94,10 @@ impl Fair {
                 normal: 0,
                 waits: false,
             };
+            // The root is not in the iteration, because it has no siblings.
             let place = &mut self.entities[id.0 as usize];
-            // A new weight applies to what follows; the past is forgotten for all, as a lag across the change is meaningless.
+            // A new weight applies to subsequent service. The counts of all groups restart, because
+            // a lag across the change has no meaning.
             *place = Some(entity);
         }
         for entity in self.entities.iter_mut().flatten() {
@@ -111,7 +117,7 @@ impl Fair {
         self.entities[self.groups + id.slot() as usize] = Some(entity);
     }
 
-    /// Bytes are dispatched for a stream: it and every group above it are served.
+    /// Counts bytes that are dispatched for a stream, for the stream and for every group above it.
     fn served(&mut self, model: &Model, id: StreamId, bytes: u64, found: &mut Found) {
         let mut at = self.groups + id.slot() as usize;
         while let Some(entity) = &mut self.entities[at] {
@@ -119,6 +125,7 @@ impl Fair {
             entity.normal += i128::from((bytes << SHIFT) / entity.weight);
             let parent = entity.parent;
             self.compare(model, at, found);
+            // Groups directly below the root are the last ones that have siblings.
             if parent == ROOT {
                 return;
             }
@@ -139,9 +146,12 @@ impl Fair {
         let owed = (self.owed << SHIFT) / weights.min().unwrap_or(1);
         for (j, other) in self.entities.iter().enumerate() {
             let Some(other) = other else { continue };
+            // Indices below `groups` are groups and the others are streams, which are never
+            // compared with each other.
             let siblings =
                 j != i && other.parent == own.parent && (i < self.groups) == (j < self.groups);
-            // Reserved service counts against the entity's share: the others catch up with it.
+            // The elevator counts reserved service against the share of an entity, and the others
+            // catch up with it. So nothing is expected for a waiting sibling with a min.
             if !siblings || !other.waits || other.min > 0 || (j >= self.groups && !self.streams) {
                 continue;
             }
@@ -150,8 +160,10 @@ impl Fair {
             let allowed: i128 =
                 ((self.lag << SHIFT) / own.weight + (self.lag << SHIFT) / other.weight + owed)
                     .into();
+            // A negative gain is a lead of the other entity, which its own comparison counts.
             self.worst = self.worst.max((gained * 1000 / allowed).max(0) as u64);
-            // A min may be kept with a sixteenth of headroom, and made up for after an eighth of a second behind.
+            // A min may be served with a headroom of a twelfth, and is made up for after an eighth
+            // of a second behind.
             let (min, passed) = (
                 u128::from(own.min),
                 u128::from(model.now.as_nanos() - low.at),
@@ -168,19 +180,21 @@ impl Fair {
                 ));
             }
         }
-        // For later comparisons the others now have less service relative to it.
+        // The other entities now have less service relative to this one, so their windows may start
+        // here.
         for j in 0..count {
             self.lower(j, i, model.now.as_nanos());
         }
     }
 
-    /// The window of `i` against `j` starts now, if that gives a larger gain.
+    /// Starts the window of `i` against `j` now, if that gives a larger gain.
     fn lower(&mut self, i: usize, j: usize, now: u64) {
         let (Some(a), Some(b)) = (&self.entities[i], &self.entities[j]) else {
             return;
         };
         let ahead = a.normal - b.normal;
         let low = &mut self.lows[i * self.entities.len() + j];
+        // The window with the lowest lead at its beginning shows the largest gain at its end.
         if ahead < low.ahead {
             *low = Low {
                 ahead,
@@ -190,7 +204,7 @@ impl Fair {
         }
     }
 
-    /// Whether each entity has something to send.
+    /// Returns for each entity whether it has something to send.
     fn waiting(&self, model: &Model) -> Vec<bool> {
         let mut waits = vec![false; self.entities.len()];
         for stream in model
@@ -205,17 +219,20 @@ impl Fair {
         waits
     }
 
-    /// An entity that sent all it had, in this very poll, no longer waits.
+    /// Marks entities that sent everything in this very poll as no longer waiting.
     fn forget(&mut self, model: &Model) {
         let waiting = self.waiting(model);
         for (entity, waits) in self.entities.iter_mut().zip(waiting) {
             if let Some(entity) = entity {
+                // Waiting must be uninterrupted, so a pause can end a window here but not begin
+                // one.
                 entity.waits &= waits;
             }
         }
     }
 
-    /// At the end of a poll: updates which entities wait, and which began to.
+    /// Updates at the end of a poll which entities wait, and starts the windows of those that began
+    /// to wait.
     fn polled(&mut self, model: &Model) {
         let count = self.entities.len();
         let waits = self.waiting(model);
@@ -226,6 +243,7 @@ impl Fair {
             let began = waits && !entity.waits;
             entity.waits = waits;
             let normal = entity.normal;
+            // Service before the wait does not count: the entity itself had nothing to send then.
             if began {
                 for i in 0..count {
                     if let Some(other) = &self.entities[i] {
@@ -259,6 +277,7 @@ impl Auditor for Fair {
                 self.served(model, piece.stream, bytes, found);
             }
             Fact::Event(Event::Selected { .. }) => self.skip = self.skip.saturating_sub(1),
+            // The first turns of an elevator may be larger than its configuration permits.
             Fact::Polled(..) if self.skip == 0 => self.polled(model),
             _ => {}
         }

@@ -1,6 +1,7 @@
-//! Flow control: a paused stream is resumed when its queue has drained, a stream that was refused for lack of room is told when
-//! there is room, and a stream on hold sends nothing. A stream whose throttled requests need more than five seconds at a max
-//! above it is paused.
+//! Audits flow control. A paused stream is resumed when its queue has drained. A stream that was
+//! refused because the layer was full is notified when there is space again. A stream on hold sends
+//! nothing. A stream is paused if its throttled requests need more than five seconds at a max above
+//! it.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
@@ -8,38 +9,43 @@ use crate::audit::model::{Live, Model, State};
 use crate::audit::slices::commands;
 use weir_core::{Config, GroupId, Max, Reject, StreamId};
 
+/// The notices that a stream has received, and its throttled requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
+    /// True if the stream was paused and not resumed.
     paused: bool,
-    /// Refused for lack of room, and to be notified.
+    /// True if the stream was refused because the layer was full. It must be notified later.
     starved: bool,
-    /// Refused for having too much queued; by the end of the next poll it must have been paused, or resumed.
+    /// True if the stream was refused because it had too many requests queued. By the end of the
+    /// next poll it must have been paused or resumed.
     overfull: bool,
-    /// Reads and writes held back: requests and bytes.
+    /// The throttled reads and writes, each as requests and bytes.
     held: [[u64; 2]; 2],
-    /// In the list of those with such.
+    /// True if the stream is in [`Flow::queued`].
     listed: bool,
 }
 
-/// The most that may be held back, in nanoseconds at the max.
+/// The maximum of throttled requests of a stream that is read from, as the time that they need at
+/// the max, in nanoseconds.
 const QUEUE_MAX: u128 = 5_000_000_000;
 
-/// See the module's documentation.
+/// The auditor of flow control, see the module's documentation.
 #[derive(Debug)]
 pub struct Flow {
     told: Vec<Told>,
-    /// Streams to look at when the poll ends; each at most once a fact.
+    /// The streams to check when the poll ends. Each fact adds a stream at most once.
     touched: Vec<StreamId>,
-    /// Streams with requests held back.
+    /// The streams with throttled requests.
     queued: Vec<StreamId>,
-    /// Limits count in slices, and the commands of this many bytes that a request is split into; `None`: what clients sent.
+    /// The longest command in bytes, if limits count commands in slices (`io.max`). `None` if
+    /// limits count the requests that clients sent.
     commands: Option<u32>,
 }
 
 impl Flow {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            // One more, for names that no layer of these limits can have given.
+            // The additional entry is for names that no layer of these sizes can have given.
             told: vec![Told::default(); config.sizes.streams as usize + 1],
             touched: Vec::with_capacity(config.sizes.requests as usize),
             queued: Vec::with_capacity(config.sizes.streams as usize),
@@ -52,6 +58,7 @@ impl Flow {
     }
 
     fn told(&mut self, id: StreamId) -> &mut Told {
+        // A forged id may name a slot beyond the table, which the auditor must survive.
         let slot = (id.slot() as usize).min(self.told.len() - 1);
         &mut self.told[slot]
     }
@@ -65,6 +72,7 @@ impl Flow {
             found.add(format_args!("{id:?} is told to pause twice"));
         }
         told.paused = pause;
+        // A resume tells the stream that there is space again.
         told.starved &= pause;
         told.overfull = false;
         if pause {
@@ -72,7 +80,8 @@ impl Flow {
         }
     }
 
-    /// At the end of a poll: a stream with nothing left is not paused, a stream with too much is.
+    /// Checks at the end of a poll that no stream without requests is paused, and that a stream
+    /// with too many is.
     fn check(&mut self, model: &Model, found: &mut Found) {
         while let Some(id) = self.touched.pop() {
             let Some(stream) = model.stream(id) else {
@@ -92,7 +101,8 @@ impl Flow {
         }
     }
 
-    /// A request begins to be held back by its limits, or is no longer.
+    /// Counts a request that begins to be throttled, or (without `more`) that is no longer
+    /// throttled.
     fn count(&mut self, live: &Live, more: bool) {
         let request = &live.request;
         let requests = match self.commands {
@@ -113,13 +123,15 @@ impl Flow {
         }
     }
 
+    /// Stops counting a request that is given up while it is throttled.
     fn given_up(&mut self, live: &Live) {
         if !live.released && !live.given_up {
             self.count(live, false);
         }
     }
 
-    /// At the end of a poll: a stream with more than five seconds of throttled requests must be paused.
+    /// Checks at the end of a poll that each stream with more than five seconds of throttled
+    /// requests is paused.
     fn check_queues(&mut self, model: &Model, found: &mut Found) {
         let mut next = 0;
         while let Some(&id) = self.queued.get(next) {
@@ -131,6 +143,7 @@ impl Flow {
                 continue;
             };
             next += 1;
+            // Every group above the stream throttles its requests, so the slowest one decides.
             let takes = model
                 .tree
                 .path(stream.group)
@@ -145,7 +158,8 @@ impl Flow {
     }
 }
 
-/// How long requests held back take at the max of a group; `exact`: long requests count as several where the max says so.
+/// Returns the time that throttled requests need at the max of a group, in nanoseconds. With
+/// `exact`, a long request counts as several if the max specifies a size.
 fn queue_time(model: &Model, group: GroupId, held: &[[u64; 2]; 2], exact: bool) -> u128 {
     let max = model.tree.get(group).map_or(Max::NONE, |g| g.contract.max);
     if !max.is_limited() {
@@ -197,7 +211,8 @@ impl Auditor for Flow {
                 self.told(request.stream).overfull = true;
                 self.touched.push(request.stream);
             }
-            // What was on its way to the drive before goes there.
+            // Pieces that were already on their way to the drive when the hold began still go
+            // there.
             Fact::Dispatched(slot, piece, false)
                 if slot.is_none_or(|s| model.request(s).ahead == 0)
                     && (model.stream(piece.stream)).is_some_and(|s| s.state == State::Held) =>

@@ -1,18 +1,18 @@
-//! What auditors find.
+//! The violations that auditors find.
 
 use std::fmt;
 use weir_core::Instant;
 
-/// Something that must not be.
+/// A rule that was broken, and the time and call at which an auditor noticed it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Name of the auditor that found it.
+    /// The name of the auditor that found the violation.
     pub auditor: &'static str,
-    /// During which call, from 0.
+    /// The number of the call during which it was found, from 0.
     pub call: u64,
-    /// When.
+    /// The time of that call.
     pub now: Instant,
-    /// What.
+    /// A description of the violation.
     pub what: String,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The maximum number of violations kept; one is enough to fail, a few help to understand.
+/// The maximum number of violations kept. One is enough to fail, and a few help to find the cause.
 const KEPT: usize = 16;
 
 /// The violations found by all auditors of an [`Audit`](crate::audit::Audit), in order.
@@ -36,9 +36,9 @@ const KEPT: usize = 16;
 pub struct Found {
     kept: Vec<Violation>,
     total: u64,
-    /// The auditor that is asked.
+    /// The name of the auditor that is running now.
     pub(crate) auditor: &'static str,
-    /// The current call.
+    /// The number of the current call.
     pub(crate) call: u64,
     pub(crate) now: Instant,
 }
@@ -47,6 +47,8 @@ impl Found {
     /// Records a violation that the current auditor found.
     #[cold]
     pub fn add(&mut self, what: fmt::Arguments<'_>) {
+        // Violations beyond `KEPT` are counted only, because a broken rule can be reported at every
+        // call.
         self.total += 1;
         if self.kept.len() < KEPT {
             self.kept.push(Violation {
@@ -58,17 +60,17 @@ impl Found {
         }
     }
 
-    /// The first of them, up to 16.
+    /// Returns the first violations, at most 16.
     pub fn kept(&self) -> &[Violation] {
         &self.kept
     }
 
-    /// How many there were.
+    /// Returns the number of all violations.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// True if there were none.
+    /// Returns true if there was no violation.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }

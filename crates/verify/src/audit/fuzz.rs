@@ -1,24 +1,27 @@
-//! Entry points for fuzzers.
+//! Entry points for fuzzers, which provide the decisions of a run as bytes.
 
 use crate::audit::random::{Bytes, Failure, Plan, Summary, run_plan};
 
-/// As [`crate::audit::random::run`], with the bytes as the source of every decision; ends when they are used up.
+/// Performs random operations as [`crate::audit::random::run`] does, with the bytes as the source
+/// of every decision. Ends when the bytes are used up.
 ///
 /// # Panics
-/// An auditor found a violation; the message describes it.
+/// Panics if an auditor found a violation. The message describes it.
 pub fn operations(data: &[u8]) {
     if let Err(failure) = perform(data) {
         panic!("{failure}");
     }
 }
 
-/// As [`operations`], but returns a summary of the run.
+/// Performs the operations of [`operations`], but returns a summary of the run instead of
+/// panicking.
 ///
 /// # Errors
-/// An auditor found a violation.
+/// Returns the failure if an auditor found a violation.
 pub fn perform(data: &[u8]) -> Result<Summary, Failure> {
     let mut bytes = Bytes::new(data);
     let plan = Plan::draw(&mut bytes);
-    // Every operation takes at least one byte of decisions.
+    // Every operation takes at least one byte of decisions, so the length bounds the number of
+    // operations.
     run_plan(&mut bytes, plan, data.len() as u64)
 }

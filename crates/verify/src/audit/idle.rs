@@ -1,12 +1,15 @@
-//! The idle class: each of its clients is served once per timeout of the idle class, whatever else happens, at every level of the
-//! tree.
+//! Audits the idle class: each of its clients is served once per timeout of the idle class,
+//! whatever other clients do, at every level of the tree.
 //!
-//! A client (or tenant) of the idle class that has something to send and has not been served for `idle_class_timeout` is overdue.
-//! From then on at most as many pieces of others are dispatched before one of its own as the drive has tags and the idle class
-//! has clients. So it waits no longer than the timeout and the time that the drive needs for these pieces. The rule can be
-//! checked with any drive, even one that answers at random. While the drive receives nothing, nobody can be served.
+//! A client (or tenant) of the idle class is overdue if it has something to send and has not been
+//! served for `idle_class_timeout`. From then on, the number of pieces of others that are
+//! dispatched before one of its own is at most the number of the drive's tags plus the number of
+//! clients in the idle class. So the client waits no longer than the timeout and the time that the
+//! drive needs for these pieces. The rule can be checked with any drive, even one that answers at
+//! random. While the drive receives nothing, no client can be served.
 //!
-//! The elevator does not see requests that wait for a scheduler tag; while there may be such requests, nothing is checked.
+//! The elevator does not see requests that wait for a scheduler tag. While such requests may exist,
+//! nothing is checked.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
@@ -18,16 +21,17 @@ use weir_core::{Class, Dispatch, GroupId, Instant, Op, Span, elevator};
 #[derive(Debug)]
 struct Client {
     group: GroupId,
-    /// Since when it has waited: since it has had something to send, or was last served.
+    /// The time from which on it has waited: it has had something to send since then, or was last
+    /// served then.
     since: Option<Instant>,
-    /// Pieces of others since it became overdue.
+    /// The number of pieces of others since it became overdue.
     passed: u64,
 }
 
-/// See the module's documentation.
+/// The auditor of the idle class, see the module's documentation.
 #[derive(Debug)]
 pub struct Idle {
-    /// Zero: the elevator promises nothing to the idle class.
+    /// The timeout of the idle class. Zero if the elevator promises nothing to the idle class.
     timeout: Span,
     clients: Vec<Client>,
     sendable: Vec<bool>,
@@ -35,10 +39,11 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// Checks an elevator that keeps contracts; other elevators are not checked.
+    /// Checks an elevator that keeps contracts. Other elevators are not checked.
     pub fn new(model: &Model) -> Self {
         let timeout = match model.config.elevator {
             elevator::Config::Contract(config) => config.idle_class_timeout,
+            // Other elevators have no timeout for an idle class.
             _ => Span::ZERO,
         };
         let mut idle = Self {
@@ -51,7 +56,8 @@ impl Idle {
         idle
     }
 
-    /// The most pieces of others that went before an overdue client.
+    /// Returns the largest number of pieces of others that were dispatched before an overdue
+    /// client.
     pub fn most(&self) -> u64 {
         self.most
     }
@@ -68,7 +74,7 @@ impl Idle {
             .collect();
     }
 
-    /// Updates which streams have something to send.
+    /// Updates which clients of the idle class have something to send.
     fn look(&mut self, model: &Model) {
         mark(model, &mut self.sendable, |s| s.sendable > 0);
         let crowded = crowded(model);
@@ -96,6 +102,8 @@ impl Idle {
             }
             client.passed += 1;
             self.most = self.most.max(client.passed);
+            // Restarting the wait reports a starved client once per timeout instead of once per
+            // piece.
             if client.passed > allowed {
                 (client.since, client.passed) = (None, 0);
                 found.add(format_args!(

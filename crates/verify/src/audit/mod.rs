@@ -1,33 +1,35 @@
-//! Auditors: independent models that watch a layer's calls, outputs and published events, and nothing else.
+//! Auditors: independent models that observe the calls, outputs and published events of a layer.
 //!
-//! They never look inside, so they run wherever a [`Layer`](weir_core::Layer) does: in tests and in the simulator as [`Audited`],
-//! beside a live server, on a [`recording`]. Each auditor is one rule over one shared [`model`]:
+//! Auditors have no access to the state inside a [`Layer`](weir_core::Layer), so they run wherever
+//! a layer does: in tests and in the simulator as [`Audited`], in a live server, and on a
+//! [`recording`]. Each auditor checks one rule over one shared [`model`]:
 //!
-//! | auditor | what it watches |
+//! | Auditor | Rule |
 //! |---|---|
-//! | [`Once`] | every accepted request is done once, with its outcome and waits; every byte is dispatched once |
+//! | [`Once`] | every accepted request is completed once, with its outcome and waits, and every byte is dispatched once |
 //! | [`Tags`] | no tag is used again before its completion |
-//! | [`Room`] | what is accepted fits; what is refused is refused for a true reason |
-//! | [`Ledger`] | limits at every level, exact in every window, above and below |
-//! | [`Slices`] | limits under `io.max`: no more in any window than Linux's slices allow, and a request that waits is woken |
-//! | [`Flow`] | pause and resume; a stream on hold sends nothing |
+//! | [`Room`] | accepted requests fit, and requests are refused for a true reason |
+//! | [`Ledger`] | limits at every level are exact in every window, above and below |
+//! | [`Slices`] | under `io.max`, no window exceeds the slices of Linux, and a waiting request is woken |
+//! | [`Flow`] | streams are paused and resumed, and a stream on hold sends nothing |
 //! | [`Stalls`] | a space whose storage does not answer gets a request now and then, and no more |
-//! | [`Wakes`] | wake-ups neither late nor missing |
+//! | [`Wakes`] | wake-ups are neither late nor missing |
 //! | [`Conserve`] | the drive is not left idle |
-//! | [`Durability`] | flushes and FUA |
-//! | [`Admission`] | the sum of all promises |
-//! | [`Precedence`] | a client without a promise is not served before one that was not sent what it was promised |
-//! | [`Priorities`] | under `mq-deadline` a lower priority waits for the higher ones, but not for longer than it has to |
-//! | [`Domains`] | under `kyber` no kind of requests has more in the drive than it may at most |
-//! | [`Realtime`] | only kept promises go before a realtime client; and how long it waits (on request) |
-//! | [`Seconds`] | the metrics' verdicts about promises: each second is kept, short or excused, in agreement with a slow count |
-//! | [`Fair`] | nobody gets ahead of a waiting sibling by more than a stated lag (on request) |
-//! | [`Starvation`] | nobody waits longer than a stated bound (on request) |
+//! | [`Durability`] | flushes and FUA make writes durable |
+//! | [`Admission`] | the sum of all promises fits the drive |
+//! | [`Precedence`] | a client without a promise is not served before one that did not get its min |
+//! | [`Priorities`] | under `mq-deadline`, a lower priority waits for the higher ones, but no longer than necessary |
+//! | [`Domains`] | under `kyber`, no kind of request has more in the drive than its maximum |
+//! | [`Realtime`] | only kept promises go before a realtime client, and (on request) its wait is bounded |
+//! | [`Seconds`] | the metrics' verdicts about promises (kept, short or excused) agree with a slow count |
+//! | [`Fair`] | no entity gets ahead of a waiting sibling by more than a stated lag (on request) |
+//! | [`Starvation`] | no request waits longer than a stated bound (on request) |
 //! | [`Idle`] | each client of the idle class is served in time, at every level (on request) |
-//! | [`Promise`] | every second's min, of clients and tenants, in bytes and in requests (on request) |
+//! | [`Promise`] | clients and tenants get their min in every second, in bytes and in requests (on request) |
 //!
-//! [`random`] draws a configuration and performs random operations under all of them; [`fuzz`] does so from bytes.
-//! [`steady`] runs drawn clients on a modelled drive, for the auditors that need a steady state.
+//! [`random`] draws a configuration and performs random operations under all of them. [`fuzz`] does
+//! so with bytes as the source of decisions. [`steady`] runs drawn clients on a modelled drive, for
+//! the auditors that need a steady state.
 //!
 //! `docs/glossary.md` and `docs/code-terms.md` define the terms.
 

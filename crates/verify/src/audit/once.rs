@@ -1,12 +1,12 @@
-//! Nothing lost, nothing doubled: every accepted request is done once, with the waits and the outcome that it had, and each byte
-//! of a successful one was dispatched once.
+//! Audits that no request is lost or completed twice. Every accepted request is done once, with the
+//! waits and the outcome that it had, and each byte of a successful request was dispatched once.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::{Live, Model, NIL};
 use weir_core::{Dispatch, Done, Flags, Op, Outcome, Span};
 
-/// See the module's documentation.
+/// The auditor of completeness, see the module's documentation.
 #[derive(Debug, Default)]
 pub struct Once {}
 
@@ -68,6 +68,7 @@ impl Auditor for Once {
 #[inline]
 fn fault_of_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'static str> {
     let request = &live.request;
+    // Only the leader of a command has pieces.
     if live.leader != NIL {
         return Some("a piece of a request that is part of another's command");
     }
@@ -83,18 +84,19 @@ fn fault_of_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'stat
         return Some("a piece of a request that was given up");
     }
     if request.op == Op::Flush {
+        // A flush covers its whole space, so that a range would be meaningless.
         let plain = piece.offset == 0 && piece.length == 0 && piece.within == 0;
         return (!plain).then_some("a flush with a range");
     }
     let most = match request.op {
         Op::Read | Op::Write => model.config.drive.max_transfer,
-        // Commands without data: 64 MiB each.
+        // Commands without data are cut at 64 MiB each.
         Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => 64 << 20,
     };
     if piece.length == 0 || piece.length > most {
         return Some("a piece that is empty or longer than the drive takes");
     }
-    // What went ahead is counted as sent already.
+    // A piece that is on its way is already counted in `issued`.
     let sent = live.issued - live.ahead;
     if piece.within != sent
         || piece.length > live.length - sent
@@ -105,9 +107,10 @@ fn fault_of_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'stat
     (piece.offset != live.offset + u64::from(piece.within)).then_some("a piece in the wrong place")
 }
 
-/// What is wrong with merging `live` into `command`.
+/// Returns the rule that merging `live` into `command` breaks, if there is one.
 fn wrong_merge(model: &Model, live: &Live, command: &Live) -> Option<&'static str> {
     let (a, b) = (&live.request, &command.request);
+    // The flag `SYNC` affects scheduling only, so that requests may differ in it.
     let plain = |flags: Flags| flags.with(Flags::SYNC);
     let end = |l: &Live| l.offset + u64::from(l.length);
     let moves = matches!(a.op, Op::Read | Op::Write | Op::Discard);
@@ -165,6 +168,7 @@ fn fault_of_answer(live: &Live, done: &Done) -> Option<&'static str> {
 #[inline]
 fn fault_of_waits(live: &Live, done: &Done) -> Option<&'static str> {
     let waits = done.waits;
+    // The three waits divide the time of a request without gap or overlap.
     if live.submitted + (waits.limit + waits.elevator + waits.drive) != live.ended {
         return Some("the waits do not add up to the whole time");
     }
@@ -182,6 +186,8 @@ fn fault_of_waits(live: &Live, done: &Done) -> Option<&'static str> {
         live.released_at
     };
     if live.released
+        // The end of the wait for limits is not visible if the request returned to a controller, or
+        // if its stream was on hold.
         && !live.was_held
         && !live.was_parted
         && !live.in_stalled_space

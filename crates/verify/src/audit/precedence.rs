@@ -1,11 +1,14 @@
-//! Precedence: a client without a promise is not served before a client or tenant that was not sent what it was promised.
+//! Audits precedence: a client without a promise is not served before a client or tenant whose
+//! promise is behind.
 //!
-//! A group that has had something to send throughout a second, and was not sent its min in it (99 %, and a piece in flight), goes
-//! before all groups without a promise. This holds whatever the drive does: if it was too slow for the promise, it was too slow
-//! for others, too. So it is what random operations can check of promises. The idle class is exempt: it is served from time to
+//! A group goes before all groups without a promise if it has had something to send throughout a
+//! second and was not sent its min in it (99 %, and a piece in flight). This holds for every drive:
+//! if the drive was too slow for the promise, it was too slow for others as well. So the rule can
+//! be checked with random operations. The idle class is exempt, because it is served from time to
 //! time.
 //!
-//! The elevator does not see requests that wait for a scheduler tag; while there may be such requests, nothing is checked.
+//! The elevator does not see requests that wait for a scheduler tag. While such requests may exist,
+//! nothing is checked.
 
 use crate::audit::account::{Account, Stretch};
 use crate::audit::auditor::{Auditor, Fact};
@@ -14,23 +17,23 @@ use crate::audit::model::Model;
 use crate::audit::promised::{Rate, counts, crowded, mark, rate};
 use weir_core::{Class, Config, Dispatch, GroupId, Instant, Op, elevator};
 
-/// This many thousandths of the min suffice.
+/// The part of the min that suffices, in thousandths.
 const KEPT: u64 = 990;
 
-/// A group with a min.
+/// A group with a min, and the account of the requests that were sent for it.
 #[derive(Debug)]
 struct Promised {
     group: GroupId,
     rate: Rate,
     account: Account,
-    /// The most units of one of its pieces.
+    /// The largest number of units of one of its pieces.
     longest: u64,
 }
 
-/// See the module's documentation.
+/// The auditor of precedence, see the module's documentation.
 #[derive(Debug)]
 pub struct Precedence {
-    /// The elevator keeps contracts.
+    /// True if the elevator keeps contracts.
     watches: bool,
     promised: Vec<Promised>,
     sendable: Vec<bool>,
@@ -47,16 +50,19 @@ impl Precedence {
         }
     }
 
-    /// The contracts changed: the accounts of unchanged mins go on.
+    /// Applies changed contracts. The accounts of unchanged mins continue.
     fn set(&mut self, model: &Model) {
         let mut before = std::mem::take(&mut self.promised);
         for (id, group) in model.tree.iter() {
-            // Realtime clients go before all others; another rule covers what they are sent.
+            // Realtime clients go before all others, and the auditor
+            // [`Realtime`](crate::audit::Realtime) checks their service.
             let Some(rate) =
                 rate(&group.contract).filter(|_| group.contract.class == Class::BestEffort)
             else {
                 continue;
             };
+            // An account continues only if the rate is the same, because owed amounts cannot be
+            // converted.
             let known = before.iter().position(|p| p.group == id && p.rate == rate);
             self.promised.push(match known {
                 Some(at) => before.swap_remove(at),
@@ -75,6 +81,8 @@ impl Precedence {
         mark(model, &mut self.sendable, |s| s.sendable > 0);
         let crowded = crowded(model);
         for promised in &mut self.promised {
+            // A gap in the wait ends the second, since the rule applies only to clients that wait
+            // throughout.
             if crowded || !self.sendable[promised.group.0 as usize] {
                 promised.account.restart();
             } else if model.now > self.last {
@@ -88,6 +96,7 @@ impl Precedence {
     fn dispatched(&mut self, model: &Model, piece: &Dispatch, slot: u32, found: &mut Found) {
         let live = model.request(slot);
         let path = || model.tree.path(live.group);
+        // A group is excused if it or a group above it has a promise, or is of another class.
         let excused = path().any(|id| {
             model.tree.get(id).is_some_and(|g| {
                 g.contract.class != Class::BestEffort || rate(&g.contract).is_some()
@@ -110,9 +119,11 @@ impl Precedence {
 }
 
 impl Promised {
-    /// The second in which it was not sent what it was promised, if it still has something to send.
+    /// Returns the second in which the group was not sent its min, if it still has something to
+    /// send.
     fn behind(&mut self, model: &Model) -> Option<Stretch> {
         let stretch = self.account.stretch(model.now)?;
+        // The piece at the end of the second may be in flight without being counted.
         let sent = u128::from(stretch.got) + u128::from(self.longest);
         if sent * 1_000 >= u128::from(stretch.owed) * u128::from(KEPT) {
             return None;

@@ -1,13 +1,15 @@
-//! Priorities of `mq-deadline`: a lower one waits while a higher one has something, and what has waited for long enough does not wait
-//! any longer.
+//! Audits the priorities of `mq-deadline`: a lower one waits while a higher one has requests, and a
+//! request that has waited for long enough does not wait any longer.
 //!
-//! A piece of a request of a lower priority is sent only if nothing of a higher one could be sent or is in the drive, or if its request
-//! has waited for `prio_aging_expire`. Where all that a lower priority could send has waited for that long, nothing of the realtime
-//! priority goes before it. When a request came to the elevator is not seen; it was after its submission and before the last time that
-//! its stream got something there.
+//! A piece of a request of a lower priority is sent only if no request of a higher one could be
+//! sent or is in the drive, or if its request has waited for `prio_aging_expire`. If all sendable
+//! requests of a lower priority have waited for that long, no request of the realtime priority goes
+//! before them. The model does not show when a request reached the elevator. It was after the
+//! request's submission, and before the last time at which a request of its stream reached the
+//! elevator.
 //!
-//! The elevator does not see requests that wait for a scheduler tag, and a command is as old as the oldest request in it: where tags are
-//! limited or requests are merged, nothing is checked.
+//! The elevator does not see requests that wait for a scheduler tag, and a command is as old as the
+//! oldest request in it. Where tags are limited or requests are merged, nothing is checked.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
@@ -16,19 +18,19 @@ use weir_core::{
     Config, Dispatch, Event, Instant, Op, PriorityClass, Span, StreamId, StreamSpec, elevator,
 };
 
-/// What is known of a stream.
+/// The priority of a stream, and the latest time at which one of its requests reached the elevator.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// The highest is 0.
+    /// The rank of the priority class, where 0 is the highest.
     priority: usize,
-    /// The last time that one of its requests may have come to the elevator.
+    /// The last time at which one of its requests may have reached the elevator.
     came: Instant,
 }
 
-/// See the module's documentation.
+/// The auditor of `mq-deadline`'s priorities, see the module's documentation.
 #[derive(Debug)]
 pub struct Priorities {
-    /// `prio_aging_expire`, if anything is checked.
+    /// The tunable `prio_aging_expire`, or `None` if nothing is checked.
     age: Option<Span>,
     streams: Vec<Known>,
 }
@@ -36,14 +38,18 @@ pub struct Priorities {
 impl Priorities {
     pub(crate) fn new(config: &Config) -> Self {
         let sizes = &config.sizes;
+        // Merged requests would have the age of their oldest member.
         let sees_all = !config.merge.is_on() && !config.merge.ahead;
         let age = match config.elevator {
             elevator::Config::MqDeadline(tunables) if sees_all => {
+                // Linux: `dd_init_sched` sets `async_depth` to three quarters of the requests.
                 let tags = sizes.scheduler_tags;
                 let for_writes = match tunables.async_depth {
                     0 => (u64::from(tags) * 3 / 4) as u32,
                     stated => stated.min(tags),
                 };
+                // With as many tags as requests, no request ever waits for a tag unseen by the
+                // elevator.
                 (for_writes >= sizes.requests).then_some(tunables.prio_aging_expire)
             }
             _ => None,
@@ -72,7 +78,7 @@ impl Priorities {
         &self.streams[id.slot() as usize]
     }
 
-    /// Something of a stream may have come to the elevator.
+    /// Records that a request of a stream may have reached the elevator.
     fn came(&mut self, model: &Model, slot: Option<u32>) {
         if let Some(slot) = slot {
             let id = model.request(slot).request.stream;
@@ -80,20 +86,23 @@ impl Priorities {
         }
     }
 
-    /// Something of a higher priority than this one could be sent or is in the drive.
+    /// Returns true if a request of a higher priority than this one could be sent or is in the
+    /// drive.
     fn is_higher_busy(&self, model: &Model, priority: usize) -> bool {
         let mut streams = model.streams();
         let mut tags = model.tags.iter().flatten();
         streams.any(|s| s.sendable > 0 && self.of(s.id).priority < priority)
             || tags.any(|flight| {
                 let piece = &flight.dispatch;
+                // Flushes have no priority, and a stalled piece occupies no place in the drive.
                 let counts = piece.op != Op::Flush && !flight.stalled;
                 counts && self.of(piece.stream).priority < priority
             })
     }
 
-    /// Whether a request of a priority may have reached the elevator unseen. A stalled space lets
-    /// its next request in without an event, so how long that request has waited is not known.
+    /// Returns true if a request of a priority may have reached the elevator unseen. A stalled
+    /// space admits its next request without an event, so the waiting time of that request is not
+    /// known.
     fn may_be_fresh(&self, model: &Model, priority: usize) -> bool {
         let of_priority = model
             .streams()
@@ -103,7 +112,7 @@ impl Priorities {
         stalls && requests.any(|slot| model.request(slot).in_stalled_space)
     }
 
-    /// All that a priority could send has waited for `age`, and there is something.
+    /// Returns true if the priority has sendable requests and all of them have waited for `age`.
     fn is_aged(&self, model: &Model, priority: usize, age: Span) -> bool {
         if self.may_be_fresh(model, priority) {
             return false;

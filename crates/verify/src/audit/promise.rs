@@ -1,20 +1,25 @@
-//! Promises: a group with a min gets it, in bytes or in requests, at every level of the tree.
+//! Audits promises: a group with a min gets it, in bytes or in requests, at every level of the
+//! tree.
 //!
-//! In every window of a second a client or a tenant gets its min, less the time in which it had no request: time counts while
-//! some member of it has a request in the elevator or in the drive. Requests that are throttled by limits or in favour of another
-//! group's latency do not count, nor does a stream on hold, a request that was given up, or a flush. No time counts while the
-//! drive is busy and refuses commands. If a contract changes within the second, each part is owed at its own rate. A client that
-//! returns when the elevator has forgotten it (`forget`) finds the drive filled by others; the time until those
-//! requests are done does not count either.
+//! In every window of a second a client or a tenant gets its min, less the time in which it had no
+//! request. Time counts while some member of the group has a request in the elevator or in the
+//! drive. It does not count for requests that are throttled by limits or in favour of the latency
+//! of another group, for a stream on hold, for a request that was given up, and for a flush. No
+//! time counts while the drive is busy and refuses commands. If a contract changes within the
+//! second, each part is owed at its own rate. A client that returns when the elevator has forgotten
+//! it (`forget`) finds the drive filled by others. The time until those requests are done does not
+//! count either.
 //!
-//! Bytes count when their piece completes, with or without an error, a request when it is done; what a client gives up counts as
-//! served. Two things may be missing from a second: the one piece that is in flight at its end, and a hundredth of the min (of
-//! the whole min, however short the time in which the client had requests, since a promise per second says little about ten
-//! milliseconds).
+//! Bytes count when their piece completes, with or without an error. A request counts when it is
+//! done. Requests that a client gives up count as served. Two amounts may be missing from a second:
+//! the one piece that is in flight at its end, and a hundredth of the min. The hundredth is of the
+//! whole min, however short the time in which the client had requests, because a promise per second
+//! means little over ten milliseconds.
 //!
-//! Whether this holds also depends on the drive and the clients: the drive must reach its stated capacity, and a client must have
-//! enough requests outstanding. So this auditor is on request, for [`crate::audit::steady`]; for random operations, where the drive
-//! answers at random, see [`crate::audit::Precedence`].
+//! The rule also depends on the drive and the clients: the drive must reach its stated capacity,
+//! and a client must have enough requests outstanding. So this auditor runs on request, for
+//! [`crate::audit::steady`]. For random operations, where the drive answers at random, see
+//! [`crate::audit::Precedence`].
 
 use crate::audit::account::Account;
 use crate::audit::auditor::{Auditor, Fact};
@@ -23,42 +28,44 @@ use crate::audit::model::{Model, State, Stream};
 use crate::audit::promised::{Rate, Units, mark, rate};
 use weir_core::{Dispatch, GroupId, Instant, Op, Span, Tag, elevator};
 
-/// A second that lacks this part of the min is no violation.
+/// The allowed shortfall: a second that lacks this fraction (a hundredth) of the min is no
+/// violation.
 const LACKING: u64 = 100;
 
-/// One group.
+/// A group, with the account of its promise.
 #[derive(Debug, Default)]
 struct Promised {
     rate: Option<Rate>,
     account: Account,
-    /// The most units of one of its pieces.
+    /// The largest number of units of one of its pieces.
     longest: u64,
-    /// When it last had a request.
+    /// The time at which it last had a request.
     asked: Instant,
-    /// Tags of others that were in flight when it came back after a long pause, and still are.
+    /// The tags of others that were in flight when it returned after a long pause, and still are.
     before: Vec<Tag>,
 }
 
-/// See the module's documentation.
+/// The auditor of promises, see the module's documentation.
 #[derive(Debug)]
 pub struct Promise {
     groups: Vec<Promised>,
     asking: Vec<bool>,
-    /// After a longer pause than this it counts as new.
+    /// The longest pause after which the elevator still knows a group.
     forget: Span,
-    /// Time up to which everything is accounted for.
+    /// The time up to which everything is accounted for.
     last: Instant,
-    /// Seconds that begin before this are not checked, since the elevator has yet to learn the drive.
+    /// The time before which seconds are not checked, because the elevator has yet to learn the
+    /// drive.
     from: Instant,
-    /// The part of what a second is owed that must be kept, in thousandths.
+    /// The part of the owed amount that must be kept in each second, in thousandths.
     least: u64,
     /// The worst second so far, in thousandths of the min.
     worst: u64,
 }
 
 impl Promise {
-    /// Checks that in seconds that begin at `from` or later `least` thousandths of what is owed are kept: 1000 if the drive can
-    /// keep its promises and the clients can use them.
+    /// Checks that seconds that begin at `from` or later keep `least` thousandths of the owed
+    /// amount. Use 1000 if the drive can keep its promises and the clients can use them.
     pub fn new(model: &Model, from: Instant, least: u64) -> Self {
         let mut groups = Vec::new();
         groups.resize_with(model.config.sizes.groups as usize, Promised::default);
@@ -73,13 +80,14 @@ impl Promise {
             last: model.now,
             from,
             least,
+            // No second was judged yet.
             worst: u64::MAX,
         };
         promise.set(model);
         promise
     }
 
-    /// The worst second, in thousandths of what was promised.
+    /// Returns the worst second, in thousandths of the promise.
     pub fn worst(&self) -> u64 {
         self.worst
     }
@@ -89,7 +97,8 @@ impl Promise {
             let group = model.tree.get(GroupId(i as u32));
             let rate = group.and_then(|g| rate(&g.contract));
             let units = |rate: Option<Rate>| rate.map(|r| r.units);
-            // If the min changes, what was owed so far stays owed.
+            // If only the rate of the min changes, the amount owed so far stays owed. Bytes and
+            // requests cannot be added up.
             if units(promised.rate) != units(rate) {
                 promised.account.restart();
                 promised.longest = 0;
@@ -111,6 +120,8 @@ impl Promise {
             };
             let mut counts = false;
             if self.asking[i] {
+                // The elevator has forgotten the group, so that the drive may be full of pieces of
+                // others.
                 if self.last.since(promised.asked) > self.forget {
                     promised.before = others_out(model, GroupId(i as u32));
                 }
@@ -133,6 +144,8 @@ impl Promise {
         if stretch.owed == 0 || stretch.from < self.from {
             return;
         }
+        // The longest piece may be in flight at the end, and a hundredth of the whole min may be
+        // missing.
         let got = stretch.got + promised.longest + stretch.whole / LACKING;
         let kept = u128::from(got) * 1_000 / u128::from(stretch.owed);
         let kept = u64::try_from(kept).unwrap_or(u64::MAX);
@@ -148,11 +161,12 @@ impl Promise {
                 },
                 stretch.from
             ));
+            // A new account reports a long shortfall once per second instead of at every call.
             promised.account.restart();
         }
     }
 
-    /// A group and those above it were served, in one piece of `longest`.
+    /// Counts an amount served to a group and to those above it, in a piece of `longest` units.
     fn serve(&mut self, model: &Model, group: GroupId, units: Units, amount: u64, longest: u64) {
         for group in model.tree.path(group) {
             let promised = &mut self.groups[group.0 as usize];
@@ -164,7 +178,7 @@ impl Promise {
     }
 }
 
-/// Tags in flight of other groups than this one.
+/// Returns the tags in flight of other groups than this one.
 fn others_out(model: &Model, group: GroupId) -> Vec<Tag> {
     let is_other = |piece: &Dispatch| {
         let stream = model.stream(piece.stream);
@@ -174,7 +188,8 @@ fn others_out(model: &Model, group: GroupId) -> Vec<Tag> {
     out.filter(is_other).map(|piece| piece.tag).collect()
 }
 
-/// Whether a stream has a request in the elevator or in the drive that its client waits for.
+/// Returns true if a stream has a request in the elevator or in the drive for which its client
+/// waits.
 fn asks(model: &Model, stream: &Stream) -> bool {
     stream.state == State::Open
         && model.requests_of(stream).any(|slot| {
@@ -205,6 +220,7 @@ impl Auditor for Promise {
             }
             Fact::Cancelled(Some(slot), true) => {
                 let live = model.request(slot);
+                // The client gave these bytes up, so that the promise no longer owes them.
                 let left = live.request.length - live.issued;
                 let left = live.request.op.charge(left.into());
                 self.serve(model, live.group, Units::Bytes, left, 0);

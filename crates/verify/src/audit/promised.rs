@@ -1,15 +1,17 @@
-//! The promise of a contract as one figure, and which clients have something to send: shared by several auditors of contracts.
+//! Functions that several auditors of contracts share: the promise of a contract as one rate, and
+//! the groups that have something to send.
 
 use crate::audit::model::{Live, Model, Stream};
 use weir_core::{Class, Contract, Dispatch};
 pub(crate) use weir_measure::promise::{Rate, Units};
 
-/// The min of a contract; `None` without a promise.
+/// Returns the min of a contract, or `None` without a promise.
 pub(crate) fn rate(contract: &Contract) -> Option<Rate> {
     Rate::of(contract).filter(|_| contract.class != Class::Idle)
 }
 
-/// The units of a piece: its bytes, or a sector if it moves none; one if its request ends with it.
+/// Returns the units of a piece. In bytes, this is its length, or a sector if it moves none. In
+/// requests, it is one if its request ends with it.
 pub(crate) fn counts(units: Units, piece: &Dispatch, live: &Live) -> u64 {
     match units {
         Units::Bytes => piece.op.charge(piece.length.into()),
@@ -17,7 +19,7 @@ pub(crate) fn counts(units: Units, piece: &Dispatch, live: &Live) -> u64 {
     }
 }
 
-/// Groups with a stream for which `has` is true, and those above them.
+/// Marks the groups with a stream for which `has` returns true, and those above them.
 pub(crate) fn mark(model: &Model, marks: &mut Vec<bool>, has: impl Fn(&Stream) -> bool) {
     marks.clear();
     marks.resize(model.tree.capacity() as usize, false);
@@ -28,7 +30,8 @@ pub(crate) fn mark(model: &Model, marks: &mut Vec<bool>, has: impl Fn(&Stream) -
     }
 }
 
-/// True if requests may be waiting for a scheduler tag, where the elevator does not see them.
+/// Returns true if requests may be waiting for a scheduler tag, where the elevator does not see
+/// them.
 pub(crate) fn crowded(model: &Model) -> bool {
     model.live > model.config.sizes.scheduler_tags
 }

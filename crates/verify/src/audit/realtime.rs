@@ -1,14 +1,16 @@
-//! The realtime class: a request that has passed its limits goes before everything except what keeps other promises.
+//! Audits the realtime class: a request that has passed its limits goes before everything except
+//! requests that other promises need.
 //!
-//! While a realtime client has something to send,
+//! While a realtime client has something to send, the following rules hold:
 //!
-//! - no client without a promise gets a piece dispatched, except that each client of the idle class is served once per timeout of
-//!   the idle class;
-//! - a client with a promise gets at most what the promise is worth in that time and in the time that it may catch up
-//!   (`catch_up`), an eighth more, and a piece;
-//! - and, on request, the realtime client does not wait longer than a stated bound for a dispatch.
+//! - No client without a promise gets a piece dispatched, except that each client of the idle class
+//!   is served once per timeout of the idle class.
+//! - A client with a promise gets at most the amount that is promised for that time and for the
+//!   time that it may catch up (`catch_up`), an eighth more, and a piece.
+//! - On request, the realtime client does not wait longer than a stated bound for a dispatch.
 //!
-//! The first two bound what may overtake it, whatever the drive does. [`crate::audit::Promise`] checks that promises are kept beside it.
+//! The first two rules bound the requests that may overtake it, whatever the drive does.
+//! [`crate::audit::Promise`] checks that promises are kept alongside it.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
@@ -16,26 +18,27 @@ use crate::audit::model::Model;
 use crate::audit::promised::{Rate, counts, crowded, mark, rate};
 use weir_core::{Class, Config, Dispatch, GroupId, Instant, Op, Span, elevator};
 
-/// A realtime group.
+/// A group of the realtime class.
 #[derive(Debug)]
 struct Client {
     group: GroupId,
-    /// Since when it has had something to send.
+    /// The time from which on it has had something to send.
     since: Option<Instant>,
-    /// Since when it has waited for a dispatch: since then, or since the last one.
+    /// The start of its wait for a dispatch. It is the later of `since` and the last dispatch.
     waits: Instant,
-    /// What others were sent meanwhile, by group: units of the group's promise or, for the idle class, pieces.
+    /// The amounts that others were sent in the meantime, by group: units of the group's promise
+    /// or, for the idle class, pieces.
     passed: Vec<(GroupId, u64)>,
 }
 
-/// See the module's documentation.
+/// The auditor of the realtime class, see the module's documentation.
 #[derive(Debug)]
 pub struct Realtime {
-    /// The configuration of the elevator, if it is one that keeps contracts.
+    /// The configuration of the elevator, if the elevator keeps contracts.
     config: Option<elevator::contract::Config>,
     clients: Vec<Client>,
     sendable: Vec<bool>,
-    /// The maximum wait.
+    /// The maximum wait for a dispatch, if it is checked.
     bound: Option<Span>,
     longest: Span,
 }
@@ -55,12 +58,13 @@ impl Realtime {
         }
     }
 
-    /// From now on also checks that no realtime client with something to send waits longer than this for a dispatch.
+    /// Starts to check that no realtime client with something to send waits longer than `bound` for
+    /// a dispatch.
     pub(crate) fn watch(&mut self, bound: Span) {
         self.bound = Some(bound);
     }
 
-    /// The longest wait.
+    /// Returns the longest wait so far.
     pub fn longest(&self) -> Span {
         self.longest
     }
@@ -78,7 +82,7 @@ impl Realtime {
             .collect();
     }
 
-    /// Updates which streams have something to send.
+    /// Updates which clients have something to send, and checks their waits.
     fn look(&mut self, model: &Model, found: &mut Found) {
         mark(model, &mut self.sendable, |s| s.sendable > 0);
         let crowded = crowded(model);
@@ -121,17 +125,20 @@ impl Realtime {
             }
             let time = model.now.since(since);
             let mut path = model.tree.path(live.group);
-            // It suffices if one of the groups above it is allowed to.
+            // The dispatch is allowed if one of the groups on the path is allowed to get it.
             let may = path.any(|id| {
                 let contract = &model.tree.get(id).expect("it is on a path").contract;
                 let (amount, allowed) = match rate(contract) {
                     Some(rate) => {
                         let amount = counts(rate.units, piece, live);
+                        // A promise may also use the time for which it may catch up.
                         let span = (time + config.catch_up).as_nanos();
                         (amount, owed(rate, span) + amount)
                     }
                     None if contract.class == Class::Idle => {
                         let timeout = config.idle_class_timeout.as_nanos();
+                        // A client of the idle class is served once per timeout, and possibly at
+                        // once. A timeout of zero serves it never.
                         (1, time.as_nanos().checked_div(timeout).map_or(0, |n| n + 1))
                     }
                     None => return false,
@@ -151,7 +158,8 @@ impl Realtime {
     }
 }
 
-/// What a promise is worth in this many nanoseconds, and an eighth more: as much as is reserved beyond it, and some.
+/// Returns the amount that a promise is worth in this many nanoseconds, and an eighth more. The
+/// reservation is a little larger than the promise.
 fn owed(rate: Rate, nanos: u64) -> u64 {
     let owed = u128::from(rate.a_second) * u128::from(nanos) / 1_000_000_000;
     u64::try_from(owed + owed / 8).unwrap_or(u64::MAX / 2)

@@ -1,19 +1,21 @@
-//! Auditing a recording.
+//! The audit of a recording.
 
 use crate::audit::found::Found;
 use crate::audit::suite::Audit;
 use weir_core::record::{Replay, ReplayError, Replayed};
 
-/// Replays a record of [`weir_core::record`] under every auditor, and returns what they found. The record may end in the
-/// middle of a run; requests in flight at its end are no violation.
+/// Replays a record of [`weir_core::record`] under every auditor, and returns the violations. The
+/// record may end in the middle of a run, so requests in flight at its end are not a violation.
 ///
 /// # Errors
-/// The bytes are not a record, or the layer decides otherwise than was recorded.
+/// Returns an error if the bytes are not a record, or if the layer decides otherwise than was
+/// recorded.
 pub fn recording(record: &[u8]) -> Result<(Replayed, Found), ReplayError> {
     let mut replay = Replay::new();
     let mut audit = None;
     replay.feed_watched(record, &mut |layer, now, call| {
-        // The first call was made before there was a layer to listen to, so it has no events.
+        // The first call creates the layer, so the auditors cannot listen before it. It publishes
+        // no events.
         let audit = audit.get_or_insert_with(|| Audit::new(layer));
         audit.call(now, call, layer);
     })?;

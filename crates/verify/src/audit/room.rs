@@ -1,11 +1,12 @@
-//! Room: what is accepted fits, what is refused is refused for a true reason, and a stream can use what is reserved for it.
+//! Audits the space for requests: accepted requests fit, requests are refused for a true reason,
+//! and a stream can use the requests that are reserved for it.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::{Model, State};
 use weir_core::{Op, Reject, Request};
 
-/// See the module's documentation.
+/// The auditor of accepted and refused requests, see the module's documentation.
 #[derive(Debug, Default)]
 pub struct Room {}
 
@@ -17,7 +18,8 @@ impl Auditor for Room {
         match *fact {
             Fact::Accepted(slot) => {
                 let request = &model.request(slot).request;
-                // The model already has the request: compare it with the room before.
+                // The model already has the request, so the check leaves one request of the stream
+                // out.
                 let reason = refusal(model, request, 1);
                 if let Some(reason) = reason {
                     found.add(format_args!("accepted despite {reason:?}: {request:?}"));
@@ -42,7 +44,8 @@ impl Auditor for Room {
     }
 }
 
-/// Why the request cannot be accepted; `counted` of its stream's live requests are the request itself.
+/// Returns the reason why the request cannot be accepted, or `None` if it can. `counted` is 1 if
+/// the stream's live requests include the request itself.
 #[inline]
 fn refusal(model: &Model, request: &Request, counted: u32) -> Option<Reject> {
     let sizes = &model.config.sizes;
@@ -59,6 +62,7 @@ fn refusal(model: &Model, request: &Request, counted: u32) -> Option<Reject> {
     else {
         return Some(Reject::UnknownSpace);
     };
+    // A flush has no range, and all other operations have one.
     let empty = request.length == 0 && (request.op != Op::Flush || request.offset == 0);
     if (request.op == Op::Flush) != empty {
         return Some(Reject::BadLength);
@@ -66,11 +70,13 @@ fn refusal(model: &Model, request: &Request, counted: u32) -> Option<Reject> {
     if u128::from(request.offset) + u128::from(request.length) > u128::from(size) {
         return Some(Reject::OutOfRange);
     }
+    // The checks below are in the order in which the layer refuses.
     let live = stream.live - counted;
     if live >= sizes.per_stream {
         return Some(Reject::StreamFull);
     }
     let shared = model.shared - u32::from(counted > 0 && stream.live > sizes.reserved);
+    // A stream can always use its reservation. Beyond that, it shares the rest with all others.
     let full = live >= sizes.reserved && shared >= sizes.requests - sizes.streams * sizes.reserved;
     full.then_some(Reject::Full)
 }

@@ -1,11 +1,14 @@
-//! The metrics' verdicts about promises: every promised second is kept, short or excused, in agreement with a slow count.
+//! Audits the metrics' verdicts about promises: every promised second is kept, short or excused, in
+//! agreement with a slow count.
 //!
-//! A [`Promise`] is maintained for each group as in the server, with the same calls at the same times, and beside it a list of all
-//! events of the current second. When a second ends, the list is evaluated: how long requests waited, what was owed for that time,
-//! what was served. The reason why a second was not kept is not computed this way; that requests were throttled by a limit is only
-//! believed if some were.
+//! A [`Promise`] is maintained for each group as in the server, with the same calls at the same
+//! times. In addition, the auditor keeps a list of all events of the current second. When a second
+//! ends, it derives from the list how long requests waited, the amount that was owed for that time,
+//! and the amount that was served. The slow count does not compute the reason why a second was not
+//! kept. It only checks that no second is excused by a limit if no request was throttled.
 //!
-//! What a second is owed is rounded if the min changes within it: such a second only has to be counted.
+//! If the min changes within a second, the amount that the second is owed is rounded. For such a
+//! second only the number of seconds is compared.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
@@ -15,29 +18,30 @@ use weir_core::{Config, Done, GroupId, Op, Outcome, Span, StreamId};
 use weir_measure::promise::{Excuse, Promise, Seconds as Sums};
 use weir_measure::{SECOND_NS, Window};
 
-/// See the module's documentation.
+/// The auditor of the metrics' verdicts, see the module's documentation.
 #[derive(Debug)]
 pub struct Seconds {
     groups: Vec<Group>,
-    /// By slot.
+    /// The streams, by slot.
     streams: Vec<Stream>,
-    /// What all groups together were served in the current second.
+    /// The amount that all groups together were served in the current second.
     drive: Window,
-    /// When it ends, in nanoseconds.
+    /// The end of the current second, in nanoseconds.
     ends: u64,
 }
 
-/// The state of a stream.
+/// The groups of a stream and the number of its requests.
 #[derive(Debug)]
 struct Stream {
     id: StreamId,
-    /// Its group, and those above.
+    /// The group of the stream, and those above.
     path: Vec<u32>,
     held: bool,
-    /// Its live requests except flushes.
+    /// The number of its live requests without flushes.
     live: u32,
 }
 
+/// The two counts of a group that are compared: that of the metrics and the slow one.
 #[derive(Debug)]
 struct Group {
     promise: Promise,
@@ -49,28 +53,30 @@ struct Group {
 struct Slow {
     /// The events of the current second, in order.
     events: Vec<(u64, Event)>,
-    /// Requests that waited when it began, and those of clients that did not read their replies.
+    /// The number of waiting requests when the second began, without those of streams on hold.
     waiting: i64,
-    /// The rate when it began, and whether it was in force from then on.
+    /// The rate when the second began.
     rate: Option<Rate>,
+    /// True if the rate was in force from the beginning of the second on.
     whole: bool,
-    /// The rate now.
+    /// The rate at the present time.
     now: Option<Rate>,
     got: Window,
-    /// Bytes of the longest request or piece so far.
+    /// The length in bytes of the longest request or piece so far.
     longest: u64,
     /// The amount of this second that was credited to the previous one.
     advanced: u64,
-    /// Some request was throttled by a limit.
+    /// True if a request was throttled by a limit.
     limited: bool,
     sums: Counted,
 }
 
+/// An event that changes the amount that a second is owed.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// The number of waiting requests changes by this.
+    /// The number of waiting requests changes by this amount.
     Waits(i64),
-    /// The rate changes.
+    /// The rate of the promise changes to this one.
     Rate(Option<Rate>),
 }
 
@@ -79,14 +85,14 @@ enum Event {
 struct Counted {
     promised: u64,
     kept: u64,
-    /// No request waited.
+    /// Seconds that were not kept and in which no request waited.
     quiet: u64,
-    /// All others.
+    /// All other seconds that were not kept.
     lacking: u64,
 }
 
 impl Counted {
-    /// The verdicts of a promise.
+    /// Sums up the verdicts of a promise.
     fn of(sums: &Sums) -> Self {
         let quiet = [Excuse::Idle, Excuse::Suspended].map(|e| sums.excused[e as usize]);
         let quiet = quiet.iter().sum();
@@ -100,7 +106,7 @@ impl Counted {
 }
 
 impl Seconds {
-    /// For a layer with this configuration.
+    /// Creates the auditor of a layer with this configuration.
     pub fn new(config: &Config) -> Self {
         let group = || Group {
             promise: Promise::new(0, None),
@@ -116,7 +122,7 @@ impl Seconds {
         }
     }
 
-    /// The verdicts about all groups together.
+    /// Returns the verdicts about all groups together.
     pub fn sums(&self) -> Sums {
         let mut all = Sums::default();
         for group in &self.groups {
@@ -125,7 +131,7 @@ impl Seconds {
         all
     }
 
-    /// Advances the time since the last call.
+    /// Ends all seconds that are over at the present time, and compares their verdicts.
     fn pass(&mut self, model: &Model, found: &mut Found) {
         let now = model.now.as_nanos();
         if now < self.ends {
@@ -138,10 +144,11 @@ impl Seconds {
             }
         }
         self.drive = Window::default();
+        // Several seconds may have passed without a call.
         self.ends = (now / SECOND_NS + 1) * SECOND_NS;
     }
 
-    /// Number of requests of each group that have not passed their limits.
+    /// Returns the number of requests of each group that have not passed their limits.
     fn limited(&self, model: &Model) -> Vec<u32> {
         let mut limited = vec![0; self.groups.len()];
         for stream in self.streams.iter().filter(|s| s.live > 0) {
@@ -187,6 +194,7 @@ impl Seconds {
         };
         let slot = id.slot() as usize;
         if let Some(before) = self.streams.get(slot) {
+            // The closed stream in this slot no longer suspends its requests.
             if before.held {
                 let (gone, live) = (before.id, before.live);
                 self.tell(model, gone, |promise, _| promise.suspend(live, false));
@@ -194,6 +202,7 @@ impl Seconds {
             self.streams[slot] = stream;
             return;
         }
+        // The slots between were never opened, and their entries match no id.
         while self.streams.len() < slot {
             self.streams.push(Stream {
                 id: StreamId::from_bits(u64::MAX),
@@ -290,7 +299,8 @@ impl Seconds {
 }
 
 impl Group {
-    /// Ends the current second, at `ends`, and those after it up to `now`. Returns what does not agree.
+    /// Ends the current second, at `ends`, and those after it up to `now`. Returns a description of
+    /// the first disagreement.
     fn end_seconds(
         &mut self,
         now: u64,
@@ -303,6 +313,7 @@ impl Group {
         let mut end = ends;
         while end <= now {
             self.promise.pass(end, drive, limited);
+            // The second that just ended got the bytes, and those after it were empty.
             drive = Window::default();
             slow.end_second(end);
             let sums = self.promise.seconds();
@@ -312,6 +323,8 @@ impl Group {
                 return Some(format!("{sums:?} do not add up"));
             }
             if counted != slow.sums {
+                // The slow count continues with the verdicts of the metrics, so that a disagreement
+                // is reported once.
                 let slow = std::mem::replace(&mut slow.sums, counted);
                 return Some(format!(
                     "{sums:?} where {slow:?} were counted, up to {end} ns"
@@ -330,7 +343,8 @@ impl Slow {
     /// Evaluates the second that ends at `end`.
     fn end_second(&mut self, end: u64) {
         let (mut at, mut rate, mut whole) = (end - SECOND_NS, self.rate, self.whole);
-        // What is owed at the previous rates, and the time waited at the current one.
+        // The amount that is owed at the previous rates, and the times with a waiting request: at
+        // the current rate, and in all.
         let (mut owed, mut waited, mut all) = (0, 0, 0);
         let units = |rate: Option<Rate>| rate.map(|r| r.units);
         let due = |rate: Option<Rate>, ns: u64| {
@@ -348,6 +362,8 @@ impl Slow {
                 Event::Waits(more) => self.waiting += more,
                 Event::Rate(other) => {
                     owed += due(rate, waited);
+                    // Amounts in bytes and in requests cannot be compared, so that the promise
+                    // begins again.
                     if units(rate) != units(other) {
                         whole = false;
                         self.advanced = 0;
@@ -372,13 +388,15 @@ impl Slow {
             Units::Requests => (got.requests, 1),
         };
         if waited == 0 {
-            // Its whole min was served without a wait.
+            // The second is kept if its whole min was served although no request waited.
             let whole = rate.a_second - rate.a_second / 100 + advanced;
             let kept = u64::from(got > 0 && got >= whole);
             self.sums.kept += kept;
             self.sums.quiet += 1 - kept;
             return;
         }
+        // One piece may be in flight at the end of the second. It is credited to this second and
+        // owed by the next.
         let one = if self.waiting > 0 { one } else { 0 };
         let needs = owed.saturating_sub(rate.a_second / 100) + advanced;
         if got + one >= needs {
@@ -419,7 +437,8 @@ mod tests {
     use super::*;
     use weir_core::Waits;
 
-    /// A group with this promise and one request of 1000 bytes at a time, which takes 100 ms. The slow count misses `missed`.
+    /// Returns the disagreement for a group with this promise and one request of 1000 bytes at a
+    /// time, which takes 100 ms. The slow count misses request `missed`.
     fn fault(min: u64, missed: u64) -> Option<String> {
         let mut group = Group {
             promise: Promise::new(0, Rate::new(min, 0)),
@@ -431,6 +450,7 @@ mod tests {
             },
         };
         group.promise.sent(false);
+        // Three seconds of ten requests each.
         for n in 1..=30 {
             let now = n * SECOND_NS / 10;
             group.promise.pass(now - 1, Window::default(), 0);
@@ -450,6 +470,8 @@ mod tests {
 
     #[test]
     fn a_count_that_does_not_agree_is_found() {
+        // Ten requests of 1,000 bytes per second: 10,000 bytes are kept, 20,000 are short, and both
+        // counts agree. With 11,000, a missed request turns a kept second into a short one.
         assert_eq!(fault(10_000, 0), None);
         assert_eq!(fault(20_000, 0), None);
         assert!(fault(11_000, 5).is_some_and(|w| w.contains("were counted")));

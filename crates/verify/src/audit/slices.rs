@@ -1,13 +1,18 @@
-//! Limits of io.max in slices: in no window does one let more pass than Linux's slices allow, and a request that waits for one is woken.
+//! Audits limits of `io.max` in slices: in no window does a limit let more pass than Linux's slices
+//! allow, and a request that waits for a limit is woken.
 //!
-//! What a slice allows is rounded up, and a window can begin at the end of one and end at the begin of another: besides what the rate lets
-//! pass, two slices and a tick may be in a window, and the largest request, for which it may have been saved up.
+//! The amount that a slice allows is rounded up, and a window can begin at the end of one slice and
+//! end at the beginning of another. So a window may contain two slices and a tick more than the
+//! rate lets pass. It may also contain the largest request, for which budget may have been saved
+//! up.
 //!
-//! A request that is too long for the drive counts as the commands it is split into.
+//! A request that is too long for the drive counts as the commands into which it is split.
 //!
-//! Of groups above and below others that are limited only a weaker rule is visible. What has passed one limit may gather at that above; and a
-//! group's slice may begin when that of a member began, whose request had to wait since. So a window may be longer by as much as requests wait,
-//! those that were given up among them. What waited when limits changed was perhaps held against those of before, and is not counted.
+//! For limited groups above and below others, only a weaker rule is visible. Requests that passed
+//! one limit may gather at the limit above. The slice of a group may also begin at the time at
+//! which that of a member began, and the member's request may have waited since. So a window may be
+//! longer by the time that requests wait, including those that were given up. Requests that waited
+//! when limits changed may have been checked against the previous limits, and are not counted.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
@@ -15,17 +20,18 @@ use crate::audit::model::{Live, Model};
 use weir_core::control::slices;
 use weir_core::{Config, DriveShape, GroupId, Instant, Max, Op, Reason, Request, Span, Wake};
 
-/// Nanoseconds of a second.
+/// The number of nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// A bucket that leaks at the rate of a limit: filled to what has passed beyond it in the window for which that is the most.
+/// A bucket that leaks at the rate of a limit. Its level is the largest amount by which a window
+/// that ends now exceeded the rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     rate: u64,
-    /// In amounts times [`Clock::unit`].
+    /// The level, in amounts times [`Clock::unit`].
     level: u128,
     at: Instant,
-    /// The most that passed at once since it was empty.
+    /// The largest amount that passed at once since the bucket was empty.
     largest: u64,
 }
 
@@ -43,10 +49,11 @@ impl Bucket {
         }
     }
 
-    /// Charges a request; gives for how many nanoseconds of its rate the bucket is too full then.
+    /// Charges a request. Returns by how many nanoseconds of its rate the bucket is too full.
     fn charge(&mut self, clock: Clock, now: Instant, amount: u64, allowed: Span) -> u128 {
         self.leak(now);
         self.largest = self.largest.max(amount);
+        // Linux counts a second as a whole number of ticks, which `unit` stands for.
         self.level += u128::from(amount) * clock.unit;
         let saved = u128::from(self.largest) * clock.unit;
         let slices = u128::from(self.rate) * u128::from(allowed.as_nanos());
@@ -54,14 +61,14 @@ impl Bucket {
     }
 }
 
-/// How time is counted.
+/// The units in which the limits count time and commands.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     tick: Span,
     slice: Span,
-    /// Nanoseconds of the ticks that are taken for a second.
+    /// The number of nanoseconds in the ticks that count as a second.
     unit: u128,
-    /// Bytes of the longest command that moves data.
+    /// The length in bytes of the longest command that moves data.
     max_transfer: u32,
 }
 
@@ -69,56 +76,61 @@ impl Clock {
     fn new(config: &slices::Config, drive: &DriveShape) -> Self {
         let tick = config.tick.as_nanos();
         let slice = match config.throttle_sample_time {
+            // Linux: `DFL_THROTL_SLICE_HD` (100 ms) and `DFL_THROTL_SLICE_SSD` (20 ms) in
+            // `block/blk-throttle.c`.
             Span::ZERO if drive.rotational => SECOND / 10,
             Span::ZERO => SECOND / 50,
             stated => stated.as_nanos(),
         };
         Self {
             tick: config.tick,
+            // Timers of Linux run in ticks, so that a slice is rounded up to them.
             slice: Span::from_nanos(slice.next_multiple_of(tick)),
             unit: u128::from(SECOND / tick * tick),
             max_transfer: drive.max_transfer,
         }
     }
 
-    /// What passes in no time at most, as time at the rate of the limit.
+    /// Returns the largest amount that passes at once, as time at the rate of the limit.
     fn allowed(&self) -> Span {
         self.slice + self.slice + self.tick
     }
 }
 
-/// How many commands of a drive a request is, each of which Linux counts.
+/// Returns the number of commands of a drive that a request needs. Linux counts each of them.
 pub(crate) fn commands(request: &Request, max_transfer: u32) -> u64 {
     let longest = match request.op {
         Op::Read | Op::Write => max_transfer,
+        // Commands without data are cut at 64 MiB.
         _ => 64 << 20,
     };
+    // A request without data is still one command.
     let rest = request.length.saturating_sub(longest);
     1 + u64::from(rest.div_ceil(longest))
 }
 
-/// A group's limits.
+/// The limits of a group and the longest wait for them.
 #[derive(Clone, Debug, Default)]
 struct Node {
     max: Max,
-    /// Of bytes and of requests; reads and writes.
+    /// The limits of bytes and of requests, for reads and writes.
     limits: [[Bucket; 2]; 2],
-    /// How long a request has waited at most.
+    /// The longest time for which a request has waited.
     waited: Span,
-    /// Groups with limits, from this one up.
+    /// The groups with limits, from this one up.
     path: Vec<u32>,
 }
 
-/// See the module's documentation.
+/// The auditor of limits in slices, see the module's documentation.
 #[derive(Debug)]
 pub struct Slices {
     clock: Option<Clock>,
     nodes: Vec<Node>,
-    /// When limits changed last.
+    /// The time of the last change of limits.
     changed: Instant,
 }
 
-/// The limit of one direction.
+/// Returns the limit of one direction, or zero if there is none.
 fn limit(both: u64, one: u64) -> u64 {
     match (both, one) {
         (0, limit) | (limit, 0) => limit,
@@ -126,7 +138,7 @@ fn limit(both: u64, one: u64) -> u64 {
     }
 }
 
-/// Whether a request waits for its limits.
+/// Returns true if a request waits for its limits.
 fn waits(live: &Live) -> bool {
     !live.released && !live.given_up && !live.over
 }
@@ -134,6 +146,7 @@ fn waits(live: &Live) -> bool {
 impl Slices {
     pub(crate) fn new(config: &Config) -> Self {
         let slices = config.controllers.slices.as_ref();
+        // The limits are in slices only if the controller of limits is on.
         let slices = slices.filter(|_| config.controllers.max);
         Self {
             clock: slices.map(|config_of| Clock::new(config_of, &config.drive)),
@@ -142,7 +155,7 @@ impl Slices {
         }
     }
 
-    /// Takes over the limits of every group. Those that are others begin anew.
+    /// Copies the limits of every group from the model. Changed limits begin with an empty bucket.
     fn set(&mut self, model: &Model) {
         for (id, node) in (0..).map(GroupId).zip(&mut self.nodes) {
             let max = model.tree.get(id).map_or(Max::NONE, |g| g.contract.max);
@@ -171,6 +184,7 @@ impl Slices {
     }
 
     fn released(&mut self, clock: Clock, model: &Model, live: &Live, found: &mut Found) {
+        // The request may have been checked against the limits before the change.
         if live.submitted <= self.changed {
             return;
         }
@@ -181,6 +195,7 @@ impl Slices {
         for i in 0..self.nodes[own as usize].path.len() {
             let group = self.nodes[own as usize].path[i];
             let has_members = model.tree.iter().any(|(_, g)| g.parent.0 == group);
+            // Without limited groups above and below, the strict rule applies.
             let is_alone = !has_members && self.nodes[own as usize].path.len() == 1;
             let node = &mut self.nodes[group as usize];
             node.waited = node.waited.max(waited);
@@ -209,7 +224,8 @@ impl Slices {
         }
     }
 
-    /// A request that waits may be given up, and leave the slice that began for it to others.
+    /// Records how long requests have waited. A waiting request may be given up, and leaves the
+    /// slice that began for it to others.
     fn note_waits(&mut self, model: &Model) {
         for (_, live) in model.live_requests().filter(|(_, live)| waits(live)) {
             let waited = model.now.since(live.submitted);
@@ -221,7 +237,8 @@ impl Slices {
         }
     }
 
-    /// One of the waiting requests is looked at again by when the last of them would pass if it were alone: their order is not known.
+    /// Checks the wake-up. The order of waiting requests is not known, so one of them must be
+    /// checked again by the time at which the last of them would pass if it were the only one.
     fn polled(&self, clock: Clock, model: &Model, wake: Option<Wake>, found: &mut Found) {
         let waiting = model.live_requests().filter(|(_, live)| waits(live));
         let longest = waiting.map(|(_, live)| self.longest(clock, live)).max();
@@ -234,7 +251,8 @@ impl Slices {
         }
     }
 
-    /// How long a request waits at most for one of its limits until that is looked at again.
+    /// Returns the longest time for which a request waits for one of its limits until that limit is
+    /// checked again.
     fn longest(&self, clock: Clock, live: &Live) -> Span {
         let direction = usize::from(!live.request.op.is_read());
         let path = &self.nodes[live.group.0 as usize].path;

@@ -1,23 +1,24 @@
-//! A space that stalls: it is said to have if it can, and until something of it is answered it gets
-//! one request for each time that it stalls, up to four.
+//! Audits stalled spaces. The layer accepts a stall if the space can stall. Until a piece of the
+//! space completes, the space gets one request for each time that it stalls, up to four.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::Model;
 use weir_core::{Config, Edit, Op, SpaceId};
 
-/// Requests that a space gets at most while it answers nothing.
+/// The maximum number of requests that a space gets while it answers none.
 const PROBES: u32 = 4;
 
-/// A space since something of it was answered.
+/// The state of a space since its last completion.
 #[derive(Clone, Copy, Debug, Default)]
 struct Silence {
-    /// How often it has stalled, and requests that have begun since the first time.
+    /// The number of times that the space has stalled.
+    /// The number of requests that have begun since the first stall.
     stalls: u32,
     begun: u32,
 }
 
-/// See the module's documentation.
+/// The auditor of stalled spaces, see the module's documentation.
 #[derive(Debug)]
 pub struct Stalls {
     spaces: Vec<Silence>,

@@ -1,21 +1,23 @@
-//! Starvation: no stream with something to send waits longer than a stated bound while others are served.
+//! Audits starvation: no stream with something to send waits longer than a stated bound while
+//! others are served.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::Model;
 use weir_core::{Instant, Span};
 
-/// See the module's documentation.
+/// The auditor of starvation, see the module's documentation.
 #[derive(Debug)]
 pub struct Starvation {
     bound: Span,
-    /// Since when each stream waits: since it has had something to send, or was last served.
+    /// The start of each stream's wait: it has had something to send since then, or was last served
+    /// then.
     since: Vec<Option<Instant>>,
     longest: Span,
 }
 
 impl Starvation {
-    /// Checks an elevator that promises to serve everyone within `bound`.
+    /// Checks an elevator that promises to serve every stream within `bound`.
     pub fn new(model: &Model, bound: Span) -> Self {
         Self {
             bound,
@@ -24,7 +26,7 @@ impl Starvation {
         }
     }
 
-    /// The longest that a stream waited.
+    /// Returns the longest time that a stream waited.
     pub fn longest(&self) -> Span {
         self.longest
     }

@@ -1,4 +1,4 @@
-//! All auditors together.
+//! The suite of all auditors over one model.
 
 use crate::audit::model::Model;
 use crate::audit::{
@@ -12,27 +12,30 @@ use weir_core::{
     StreamId,
 };
 
-/// The auditors: those of every run, each with what makes it, and those that are made on request.
+/// Defines [`Audit`] from two lists: the auditors of every run, each with its constructor, and
+/// those that run on request.
 macro_rules! auditors {
     ($config:ident: $($name:ident: $type:ty = $new:expr,)* ; $($asked:ident: $on_request:ty,)*) => {
         /// All auditors, over one model.
         ///
-        /// It is shown every call into a layer from its creation on, and the events that the layer
-        /// published. The driver must use different cookies for the live requests of a stream.
+        /// An audit receives every call into a layer from the layer's creation on, and the events
+        /// that the layer published. The driver must use different cookies for the live requests of
+        /// a stream.
         #[derive(Debug)]
         pub struct Audit {
             listener: Listener,
             model: Model,
             found: Found,
-            /// What was taken ahead in the poll that is looked at.
+            /// The request of which a piece was taken ahead in the current poll, and the length of
+            /// the piece.
             taken: Option<(StreamId, Cookie, u32)>,
             $($name: $type,)*
             $($asked: Option<$on_request>,)*
         }
 
         impl Audit {
-            /// Auditors of `layer`, which was just created. From now on it publishes all its
-            /// events.
+            /// Creates the auditors of `layer`, which must have been created just now. From now on
+            /// the layer publishes all its events.
             pub fn new(layer: &mut Layer) -> Self {
                 let listener = layer.listen(Mask::ALL);
                 let $config = layer.config();
@@ -87,18 +90,18 @@ auditors! { config:
     idle: Idle,
 }
 
-/// How close to their bounds things came.
+/// The margins of a run: how close the checked values came to their bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Margins {
-    /// The most by which anyone got ahead of a waiting sibling, in thousandths of the allowed lag.
+    /// The largest lead over a waiting sibling, in thousandths of the allowed lag.
     pub lag: Option<u64>,
     /// The longest time for which a stream with something to send waited.
     pub longest: Option<Span>,
-    /// The worst second of a min, in thousandths of it; `u64::MAX` if there was no whole second.
+    /// The worst second of a min, in thousandths of it. `u64::MAX` if there was no whole second.
     pub worst_second: Option<u64>,
     /// The longest time for which a realtime client with something to send waited for a dispatch.
     pub realtime: Span,
-    /// The most pieces of others that went before an overdue client of the idle class.
+    /// The largest number of pieces of others that went before an overdue client of the idle class.
     pub before_idle: Option<u64>,
 }
 
@@ -106,59 +109,61 @@ pub struct Margins {
 const DRIVER: &str = "driver";
 
 impl Audit {
-    /// The violations found so far.
+    /// Returns the violations found so far.
     pub fn found(&self) -> &Found {
         &self.found
     }
 
-    /// The violations, when nothing more is to come.
+    /// Ends the audit and returns the violations.
     pub fn into_found(self) -> Found {
         self.found
     }
 
-    /// The model of the layer.
+    /// Returns the model of the layer.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// From now on also checks that nobody gets ahead of a waiting sibling by more than `lag` bytes of each and `owed` bytes of the
-    /// lightest sibling, by weight, after the first `skip` turns.
+    /// Starts to check shares: no entity gets ahead of a waiting sibling by more than `lag` bytes
+    /// of each and `owed` bytes of the lightest sibling, by weight, after the first `skip` turns.
     pub fn watch_shares(&mut self, lag: u64, owed: u64, skip: u64) {
         self.fair = Some(Fair::new(&self.model, lag, owed, skip));
     }
 
-    /// From now on also checks that no stream with something to send waits longer than `bound` for its next dispatch.
+    /// Starts to check that no stream with something to send waits longer than `bound` for its next
+    /// dispatch.
     pub fn watch_waits(&mut self, bound: Span) {
         self.starvation = Some(Starvation::new(&self.model, bound));
     }
 
-    /// From now on also checks that `least` thousandths of what is owed of each min are kept in every second that begins at `from`
-    /// or later.
+    /// Starts to check promises: every second that begins at `from` or later keeps `least`
+    /// thousandths of the amount owed for each min.
     pub fn watch_promises(&mut self, from: Instant, least: u64) {
         self.promise = Some(Promise::new(&self.model, from, least));
     }
 
-    /// From now on also checks that each client of the idle class is served in time.
+    /// Starts to check that each client of the idle class is served in time.
     pub fn watch_idle(&mut self) {
         self.idle = Some(Idle::new(&self.model));
     }
 
-    /// From now on also checks that no realtime client with something to send waits longer than `bound` for a dispatch.
+    /// Starts to check that no realtime client with something to send waits longer than `bound` for
+    /// a dispatch.
     pub fn watch_realtime(&mut self, bound: Span) {
         self.realtime.watch(bound);
     }
 
-    /// The verdicts of the metrics about the promised seconds of all groups.
+    /// Returns the verdicts of the metrics about the promised seconds of all groups.
     pub fn seconds(&self) -> weir_measure::promise::Seconds {
         self.seconds.sums()
     }
 
-    /// How often each kind of event occurred.
+    /// Returns the number of occurrences of each kind of event.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// How close to their bounds things came, where they are watched.
+    /// Returns the margins of the values that are checked.
     pub fn margins(&self) -> Margins {
         Margins {
             lag: self.fair.as_ref().map(Fair::worst),
@@ -169,13 +174,14 @@ impl Audit {
         }
     }
 
-    /// Processes a call that was just made into `layer` with this result, and the events since the previous call.
+    /// Processes a call that was just made into `layer` with this result, and the events since the
+    /// previous call.
     pub fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
         self.model.advance(now);
         self.found.now = self.model.now;
         self.tell(&Fact::Begin(call));
-        // Timers run first in every call but complete, so events come before the effect of the call; but a submitted request must
-        // be known before its release.
+        // Timers run first in every call except `complete`, so that their events come before the
+        // effect of the call. A submitted request, however, must be known before its release.
         match call {
             Call::Poll { outputs, wake } => {
                 self.drain(layer);
@@ -197,13 +203,15 @@ impl Audit {
         self.found.call += 1;
     }
 
-    /// Nothing more happens: the drive is idle, no stream is on hold, and the layer was polled as often as it asked for.
+    /// Ends the audit of a layer without further calls. The drive must be idle, no stream on hold,
+    /// and the layer polled as often as it requested.
     pub fn end(&mut self) {
         self.tell(&Fact::End);
     }
 
     fn drain(&mut self, layer: &mut Layer) {
         let lost = layer.drain(self.listener, self);
+        // Lost events would make every auditor report false violations.
         if lost > 0 {
             self.found.auditor = DRIVER;
             self.found.add(format_args!(
@@ -260,12 +268,16 @@ impl Audit {
                         .get(completion.tag.0 as usize)
                         .copied()
                         .flatten();
+                    // A busy piece was already returned, so that another completion of its tag is
+                    // stray.
                     let flight = flight.filter(|f| !f.busy);
                     self.tell(&Fact::Returned(completion, flight.as_ref()));
                     self.model.returned(completion);
                 }
             }
             Call::Change { edits, result } => {
+                // The model knows which edits are impossible, and the auditor of admission reports
+                // them.
                 if result.is_ok() && !self.model.changed(edits) {
                     self.found.auditor = Admission::NAME;
                     self.found
@@ -277,6 +289,7 @@ impl Audit {
     }
 
     fn submitted(&mut self, batch: &[Request], result: Result<(), Rejected>) {
+        // A refusal states how many requests before it were accepted.
         let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
         for request in &batch[..accepted.min(batch.len())] {
             if let Some(slot) = self.model.accepted(request) {
@@ -381,7 +394,7 @@ impl Publish for Audit {
                 cookie,
                 bytes,
             } => {
-                // It is the last that a poll does; what the same poll dispatches comes before it.
+                // A poll takes a piece ahead at its very end, after everything that it dispatches.
                 self.taken = Some((stream, cookie, bytes));
             }
             _ => self.tell(&Fact::Event(&event)),

@@ -1,11 +1,12 @@
-//! Tags: a tag is not used again before its piece has completed, and no queue gets more pieces than it has tags.
+//! Audits tags: a tag is not used again before its piece has completed, and no queue gets more
+//! pieces than it has tags.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::Model;
 use weir_core::Dispatch;
 
-/// See the module's documentation.
+/// The auditor of tags, see the module's documentation.
 #[derive(Debug, Default)]
 pub struct Tags {}
 
@@ -42,12 +43,13 @@ fn fault(model: &Model, piece: &Dispatch, again: bool) -> Option<&'static str> {
         return None;
     }
     if model.config.sizes.stalled > 0 {
-        // Names of what has stalled are exchanged for those of tags.
+        // The tag of a stalled piece is replaced by another one, so that a tag does not tell its
+        // queue. Only the number of pieces is checked.
         let queue = model.queues.get(usize::from(piece.queue.0));
         let full = queue.is_none_or(|queue| queue.in_flight >= drive.tags.into());
         return full.then_some("more pieces than the queue has tags");
     }
-    // Each queue has its own range of tags, so none can have more than their number in flight.
+    // Each queue has its own range of tags, so no queue can have more than their number in flight.
     let queue = piece.tag.0 / u32::from(drive.tags);
     (queue != u32::from(piece.queue.0)).then_some("a tag of another queue")
 }

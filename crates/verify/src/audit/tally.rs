@@ -1,14 +1,15 @@
-//! How often each kind of event occurred: whether an auditor could have found something in a run.
+//! The number of occurrences of each kind of event, which shows whether an auditor could have found
+//! a violation in a run.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
 use crate::audit::model::{Model, State};
 use weir_core::{Op, Outcome, Reason, Reject};
 
-/// Counts of events, each with a name.
+/// Defines [`Tally`]: counts of events, each with a name.
 macro_rules! counts {
     ($($(#[$doc:meta])* $field:ident [$($name:literal),+];)*) => {
-        /// Counts of what an [`Audit`](crate::audit::Audit) was shown.
+        /// The numbers of events that an [`Audit`](crate::audit::Audit) has received.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Tally {
             $($(#[$doc])* pub $field: [u64; [$($name),+].len()],)*
@@ -17,7 +18,7 @@ macro_rules! counts {
         const NAMES: &[&str] = &[$($($name),+),*];
 
         impl Tally {
-            /// All counts, in the order of the fields.
+            /// Returns all counts, in the order of the fields.
             pub fn counts(&mut self) -> impl Iterator<Item = &mut u64> {
                 std::iter::empty()$(.chain(&mut self.$field))*
             }
@@ -28,19 +29,20 @@ macro_rules! counts {
 counts! {
     /// Requests refused because the layer was full.
     full ["full"];
-    /// Because their stream was.
+    /// Requests refused because their stream had too many.
     stream_full ["stream_full"];
-    /// For any other reason.
+    /// Requests refused for any other reason.
     refused ["refused"];
     /// Requests that were throttled by limits.
     limited ["limited"];
-    /// Requests cancelled: with nothing in the drive, with a part of it, with all of it.
+    /// Requests that were cancelled with nothing in the drive, with a part of it, or with all of
+    /// it.
     cancelled ["cancelled before the drive", "cancelled half way", "cancelled too late"];
-    /// Streams closed with requests.
+    /// Streams that were closed while they had requests.
     closed ["closed"];
-    /// Streams put on hold with requests.
+    /// Streams that were put on hold while they had requests.
     held ["held"];
-    /// Changes accepted, refused for the sums, refused for other reasons.
+    /// Changes that were accepted, refused because of the sums, or refused for other reasons.
     changes ["changed", "over capacity", "change refused"];
     /// Pieces after the first one of a request.
     split ["split"];
@@ -48,13 +50,13 @@ counts! {
     again ["again"];
     /// Flush commands that served more than one flush.
     joined ["joined"];
-    /// Answers: done, failed, cancelled.
+    /// Requests that completed with success, with an error, or by cancellation.
     answers ["ok", "error", "cancelled"];
     /// Completions of tags that were not in flight.
     stray ["stray"];
-    /// Streams paused and resumed.
+    /// Notices to pause and to resume streams.
     notices ["pause", "resume"];
-    /// Wake-ups requested.
+    /// Wake-ups that were requested, by their reason.
     wakes ["wake: limit", "wake: idling", "wake: budget", "wake: latency", "wake: retry", "wake: cost"];
     /// Turns begun.
     turns ["turns"];
@@ -77,7 +79,7 @@ impl Tally {
         }
     }
 
-    /// The names of what did not occur.
+    /// Returns the names of the events that did not occur.
     pub fn missing(mut self) -> Vec<&'static str> {
         let counts = NAMES.iter().zip(self.counts());
         counts.filter(|(_, c)| **c == 0).map(|(n, _)| *n).collect()
@@ -94,6 +96,7 @@ impl Auditor for Tally {
             Fact::Refused(_, Reject::StreamFull) => self.stream_full[0] += 1,
             Fact::Refused(..) => self.refused[0] += 1,
             Fact::Released(Some(slot), _) => {
+                // A request that passes at the time of its submission was not throttled.
                 self.limited[0] += u64::from(model.request(slot).submitted < model.now);
             }
             Fact::Cancelled(Some(slot), true) => {

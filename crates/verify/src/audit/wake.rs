@@ -1,4 +1,4 @@
-//! Wake-ups: due events happen when the layer said they would, not before, and not never.
+//! Audits wake-ups: due events happen at the time that the layer stated, neither earlier nor later.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Found;
@@ -6,24 +6,24 @@ use crate::audit::model::{Model, State};
 use weir_core::record::Call;
 use weir_core::{Instant, Reason, Wake};
 
-/// What the last poll returned, until something else is called.
+/// The wake-up that the last poll returned, until another call is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Said {
-    /// Something was called, or nothing has been polled yet: anything may be due.
+    /// A call was made, or no poll yet, so that anything may be due.
     Anything,
-    /// Nothing is due before then.
+    /// The layer stated that no event is due before this time.
     Until(Instant),
 }
 
-/// See the module's documentation.
+/// The auditor of wake-ups, see the module's documentation.
 #[derive(Debug)]
 pub struct Wakes {
     said: Said,
-    /// The current poll repeats the last one, before its time.
+    /// True if the current poll repeats the last one before its wake-up.
     early: bool,
-    /// The current poll gave an answer.
+    /// True if the current poll completed a request.
     answered: bool,
-    /// The current poll sent something to the drive.
+    /// True if the current poll dispatched a piece.
     sent: bool,
 }
 
@@ -50,7 +50,7 @@ impl Wakes {
                 "{outputs} outputs were due before {at:?} as it said"
             ));
         }
-        // What the drive returned as busy is not in it, although it keeps its tags.
+        // A piece that the drive returned as busy is not in the drive, although it keeps its tag.
         if wake.is_none() && model.in_flight + model.stalled == model.busy && has_work(model) {
             found.add(format_args!(
                 "requests wait, nothing is in the drive, and no wake is asked for"
@@ -59,8 +59,9 @@ impl Wakes {
         self.said = Said::Until(wake.map_or(Instant::MAX, |w| w.at));
     }
 
-    /// The one wake that is due at once: after answers, with nothing sent, so that what they bring is chosen from as well. Each request is
-    /// answered once, so this ends.
+    /// Returns true for the one wake-up that may be due at once. It follows completions in a poll
+    /// that dispatched nothing, so that the requests that clients send in response can be selected
+    /// as well. Each request is completed once, so this ends.
     fn is_after_answers(&self, model: &Model, wake: Wake) -> bool {
         let first = model.config.merge.ahead && self.answered && !self.sent;
         wake.reason == Reason::Answers && wake.at == model.now && first
@@ -76,8 +77,11 @@ impl Auditor for Wakes {
             Fact::Begin(call) => {
                 (self.answered, self.sent) = (false, false);
                 if matches!(call, Call::Poll { .. }) {
+                    // An early poll repeats the last one, so that its outputs must be the same:
+                    // none.
                     self.early = matches!(self.said, Said::Until(at) if model.now < at);
                 } else {
+                    // Every other call may make something due at once.
                     self.said = Said::Anything;
                 }
             }
@@ -89,12 +93,13 @@ impl Auditor for Wakes {
     }
 }
 
-/// Some elevators, with something in the drive, decide by the time that has passed; they are asked again at the next completion.
+/// Returns true if the elevator may decide differently because time has passed. Some elevators do
+/// so while pieces are in flight, and they decide again at the next completion.
 fn may_change_its_mind(model: &Model) -> bool {
     model.config.elevator.kind().by_time && model.in_flight > 0
 }
 
-/// Whether there is a live request that is not on hold.
+/// Returns true if there is a live request whose stream is not on hold.
 fn has_work(model: &Model) -> bool {
     model.live > 0
         && model

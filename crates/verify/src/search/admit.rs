@@ -1,21 +1,23 @@
-//! Promises that admission accepts of the drive as it is at its worst.
+//! Scaling of a case's promises, so that admission accepts them for the worst case of the drive.
 
 use crate::search::case::{Case, settle};
 use weir_core::{Capacity, Class, Contract, PROMISABLE, Span};
 use weir_model::load::Arrival;
 
-/// Promises are scaled to this many millionths of the drive's time: bytes and requests are both rounded up.
+/// The target of scaling, in millionths of the drive's time. Admission rounds bytes and requests
+/// up, by a millionth each.
 const SCALED: u64 = PROMISABLE - 2;
 
 impl Case {
-    /// Millionths of the drive's time that are promised, as admission counts them against its worst case, at the time at which they
-    /// are most. Zero on a drive without a bound.
+    /// Returns the largest part of the drive's time that is promised at any time, in millionths, as
+    /// admission counts it against the drive's worst case. Returns zero if the drive has no bound.
     pub fn promised_time(&self) -> u64 {
         self.worst_case().map_or(0, |worst| self.time_of(worst))
     }
 
-    /// The case with all promises scaled down by one factor, if needed, so that admission accepts them of the drive's worst case, which
-    /// is the capacity now. A realtime client that is paced asks for the same part of its max as before.
+    /// Scales all promises down by one factor, if necessary, so that admission accepts them for the
+    /// drive's worst case, which becomes the stated capacity. A paced realtime client demands the
+    /// same part of its max as before.
     #[must_use]
     pub fn admitted(mut self) -> Self {
         let Some(worst) = self.worst_case() else {
@@ -23,13 +25,15 @@ impl Case {
         };
         self.scenario.capacity = Some(worst);
         let time = self.time_of(worst);
+        // A case that fits is left as it was drawn.
         if time > PROMISABLE {
             self.scale(time);
         }
         self
     }
 
-    /// What the drive does at the least, wherever on it requests are; `None` where the model has no bound.
+    /// Returns the rates that the drive reaches wherever its requests are, or `None` if the model
+    /// has no bound.
     fn worst_case(&self) -> Option<Capacity> {
         self.scenario.drive.least(u64::MAX).ok().flatten()
     }
@@ -47,11 +51,13 @@ impl Case {
     /// Scales promises that take this many millionths of the drive's time.
     fn scale(&mut self, time: u64) {
         for client in 0..self.scenario.clients.len() {
+            // The rate of a realtime client is scaled with its max.
             if self.is_realtime(client) {
                 let program = &mut self.scenario.clients[client].program;
                 if let Arrival::Even { interval } | Arrival::Poisson { interval } =
                     &mut program.arrival
                 {
+                    // A longer interval is a lower rate, so the factor is inverted here.
                     *interval = Span::from_nanos(part(interval.as_nanos(), time, SCALED));
                 }
                 settle(program);
@@ -64,13 +70,15 @@ impl Case {
     }
 }
 
-/// Rounded down, so that what a tenant's members are promised still fits into its own.
+/// Scales an amount. The result is rounded down, so that the promises of a tenant's members still
+/// fit into the tenant's.
 fn part(amount: u64, of: u64, all: u64) -> u64 {
     let part = u128::from(amount) * u128::from(of) / u128::from(all);
     u64::try_from(part).unwrap_or(u64::MAX)
 }
 
-/// Promises less. What a realtime client may have at the most is its promise, and it must have a max.
+/// Scales a promise. A realtime client is promised its max, and it must have one, so no limit
+/// becomes zero.
 fn promise(contract: &mut Contract, less: impl Fn(u64) -> u64) {
     for min in [&mut contract.min, &mut contract.min_iops] {
         *min = less(*min);
@@ -86,6 +94,7 @@ fn promise(contract: &mut Contract, less: impl Fn(u64) -> u64) {
     ];
     if contract.class == Class::Realtime {
         for limit in limits.into_iter().filter(|limit| **limit > 0) {
+            // A limit of zero would mean that there is none.
             *limit = less(*limit).max(1);
         }
     }
@@ -98,7 +107,7 @@ mod tests {
     use crate::search::draw;
     use weir_sim::{Policy, Run, Scenario};
 
-    /// Whether `contract` takes it, with every change that comes.
+    /// Returns true if `contract` accepts the case and every change in it.
     fn is_accepted(case: &Case) -> bool {
         let mut scenario = case.scenario.clone();
         scenario.changes.clear();
@@ -111,7 +120,7 @@ mod tests {
         all
     }
 
-    /// What may not grow.
+    /// Returns the values that may not grow.
     fn promises(case: &Case) -> Vec<u64> {
         let changes = case.scenario.changes.iter().map(|c| c.contract);
         let all = case.groups().map(|g| case.group(g)).chain(changes);
@@ -122,6 +131,7 @@ mod tests {
     #[test]
     fn admission_accepts_what_was_drawn_and_scaled_and_nothing_grows() {
         let (mut scaled, mut same) = (0, 0);
+        // Eight cases of each kind of drive.
         for seed in 500..524 {
             let drawn = draw(seed, Some(seed as usize % 3)).expect("a case");
             let case = drawn.clone().admitted();
@@ -131,7 +141,8 @@ mod tests {
             let pairs = promises(&drawn).into_iter().zip(promises(&case));
             assert!(pairs.into_iter().all(|(before, after)| after <= before));
             if drawn.promised_time() > PROMISABLE {
-                // A disk does few requests, and only whole ones are promised.
+                // A disk serves few requests per second, and only whole ones are promised, so that
+                // rounding down costs much.
                 assert!(case.promised_time() > PROMISABLE * 8 / 10, "{case}");
                 scaled += 1;
             } else {
@@ -140,12 +151,14 @@ mod tests {
             }
             let text = case.to_string();
             assert_eq!(Case::read(&text, "x.toml").as_ref(), Ok(&case), "{text}");
+            // Scaling an admitted case changes nothing.
             assert_eq!(case.clone().admitted(), case);
         }
         assert!(scaled > 3 && same > 3, "{scaled} {same}");
     }
 
-    /// Five requests a second, those of 4 KiB 20480 bytes a second.
+    /// A drive that serves five requests per second, which is 20,480 bytes/s with requests of 4
+    /// KiB.
     const SLOW: &str = "drives = [{ kind = \"null\", service = \"170ms\", tags = 1, queues = 1, command = \"128KiB\" }]";
 
     #[test]
@@ -166,6 +179,8 @@ mod tests {
         let (before, pace) = (of(&case, 1).max, interval(&case));
         let factor = SCALED as f64 / case.promised_time() as f64;
         case = case.admitted();
+        // The most that is promised at once is 800 kB/s: the max of the realtime client and the min
+        // after the first change.
         let fits = 0.9 * 20_480.0 / 800_000.0;
         assert!((0.999 * fits..fits).contains(&factor), "{factor}");
         let max = of(&case, 0).max.bandwidth;
@@ -183,6 +198,7 @@ mod tests {
 
     #[test]
     fn what_next_to_nothing_is_left_of_is_still_a_max_and_fits_into_the_tenants_promise() {
+        // A factor of 1/2,000 leaves less than one of each amount.
         let mut realtime = Contract::DEFAULT.class(Class::Realtime).min_iops(3);
         (realtime.max.bandwidth, realtime.max.read_iops) = (1_000, 9);
         promise(&mut realtime, |amount| part(amount, 1, 2_000));

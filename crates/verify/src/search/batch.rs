@@ -1,4 +1,4 @@
-//! Many cases in parallel.
+//! Batches of cases that run in parallel.
 
 use crate::search::trial::{self, Broken, Outcome, Reference, caught};
 use crate::search::{case::Case, draw};
@@ -7,52 +7,55 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The cases to run.
+/// The seeds to run, and the way in which their cases are drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// The first seed.
+    /// The first seed of the batch.
     pub seed: u64,
-    /// How many consecutive seeds.
+    /// The number of consecutive seeds.
     pub runs: u64,
-    /// How the cases are drawn.
+    /// The way in which the cases are drawn.
     pub draw: Draw,
-    /// How many in parallel, at least 1. Does not change the results.
+    /// The number of cases that run in parallel, at least 1. It does not change the results.
     pub jobs: usize,
 }
 
-/// How cases are drawn.
+/// The way in which cases are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Draw {
-    /// Only drives of this kind, an index into [`KINDS`](crate::search::case::KINDS).
+    /// The kind of drives to which cases are restricted, an index into
+    /// [`KINDS`](crate::search::case::KINDS).
     pub kind: Option<usize>,
-    /// Promises are scaled down to what admission accepts of the drive's worst case.
+    /// True if promises are scaled down, so that admission accepts them for the drive's worst case.
     pub admitted: bool,
 }
 
-/// Cases with the runs that they are held against: they decide what is feasible, and stay the same for every form of the policy.
+/// Cases with their reference runs. These runs decide which promises are feasible, and stay the
+/// same while the policy changes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Kept {
-    /// How they were drawn.
+    /// The way in which the cases were drawn.
     pub draw: Draw,
-    /// In the order of their seeds, without those that could not be drawn or run.
+    /// The cases in the order of their seeds, without those that could not be drawn or run.
     pub cases: Vec<KeptCase>,
 }
 
-/// A case with the runs that it is held against.
+/// A case with its reference runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeptCase {
-    /// Its seed.
+    /// The seed of the case.
     pub seed: u64,
-    /// The text of its file.
+    /// The case as the text of a scenario's file.
     pub case: String,
-    /// The runs.
+    /// The runs with which the case is compared.
     pub reference: Reference,
 }
 
-/// One of this many cases is audited.
+/// One of this many cases is audited, because auditors make a run several times slower.
 const AUDITED: u64 = 4;
 
-/// Runs all cases of a plan, and tells `progress` how many are done. Outcomes are in the order of their seeds.
+/// Runs all cases of a plan, and passes the number of finished ones to `progress`. The outcomes are
+/// in the order of their seeds.
 pub fn search(plan: &Plan, progress: impl Fn(u64) + Sync) -> (Vec<Outcome>, Kept) {
     let one = |index| one(plan.seed.wrapping_add(index), plan.draw);
     let all: Vec<u64> = (0..plan.runs).collect();
@@ -66,7 +69,7 @@ pub fn search(plan: &Plan, progress: impl Fn(u64) + Sync) -> (Vec<Outcome>, Kept
     (outcomes, kept)
 }
 
-/// Runs cases under `contract` alone, without auditors, and holds them against the runs that were kept.
+/// Runs only `contract`, without auditors, and compares it with the reference runs that were kept.
 pub fn search_again(kept: Kept, jobs: usize, progress: impl Fn(u64) + Sync) -> Vec<Outcome> {
     let one = |kept: KeptCase| match Case::read(&kept.case, "kept") {
         Ok(case) => Outcome {
@@ -87,6 +90,7 @@ fn in_parallel<T: Send, U: Send>(
     let done = AtomicU64::new(0);
     let run = |work| {
         let came = one(work);
+        // The counter orders nothing else, so that relaxed ordering suffices.
         progress(done.fetch_add(1, Ordering::Relaxed) + 1);
         came
     };
@@ -95,12 +99,14 @@ fn in_parallel<T: Send, U: Send>(
     threads.install(|| all.into_par_iter().map(run).collect())
 }
 
-/// The outcome of a seed, and what it was held against.
+/// Runs the case of a seed. Returns its outcome, and the case with its reference runs if these
+/// succeeded.
 fn one(seed: u64, draw: Draw) -> (Outcome, Option<KeptCase>) {
     let case = match drawn(seed, draw) {
         Ok(case) => case,
         Err(why) => return (undrawn(seed, why), None),
     };
+    // A panic in a reference run must not end the whole search.
     let reference = caught(|| trial::reference(&case));
     let kept = reference.clone().ok().map(|reference| KeptCase {
         seed,
@@ -121,10 +127,10 @@ fn undrawn(seed: u64, why: Broken) -> Outcome {
     }
 }
 
-/// The case of a seed.
+/// Draws the case of a seed.
 ///
 /// # Errors
-/// Why there is none: a bug in the search, or a panic in a run.
+/// Returns the reason if there is no case: a bug in the search, or a panic in a run.
 pub fn drawn(seed: u64, how: Draw) -> Result<Case, Broken> {
     let case = caught(|| draw(seed, how.kind))?;
     if how.admitted {

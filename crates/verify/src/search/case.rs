@@ -1,4 +1,4 @@
-//! A case: a scenario with what is asked of it.
+//! A case of the search: a scenario and the requirements that are judged in it.
 
 use std::fmt::{self, Display, Formatter};
 use weir_config::scenario::{Asked, Choice, Printed, parse};
@@ -9,19 +9,20 @@ use weir_core::{
 use weir_model::load::{Arrival, Program, Region, Size};
 use weir_sim::{Buffered, ClientSpec, GroupSpec, Scenario};
 
-/// A drive, clients, their contracts, and what happens to them.
+/// A drive, clients, their contracts, and the events that happen to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Case {
-    /// What is played: for whole seconds, measured from the beginning. Each client is in a group and has a space of its own.
+    /// The scenario to run. It lasts for whole seconds and is measured from its beginning. Each
+    /// client is in a group and has a space of its own.
     pub scenario: Scenario,
-    /// Clients are the same except for their shares, and must get what these say.
+    /// True if clients differ only in their shares, and must get service in proportion to them.
     pub clones: bool,
 }
 
 /// The kinds of drives for which figures are reported separately.
 pub const KINDS: [&str; 3] = ["null", "ssd", "hdd"];
 
-/// A case as a scenario's file.
+/// Prints the case as a scenario's file.
 impl Display for Case {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         Printed(&self.scenario).fmt(f)?;
@@ -33,16 +34,18 @@ impl Display for Case {
 }
 
 impl Case {
-    /// Reads the text of a scenario's file: its first case, on its first drive. `file` is its name in problems.
+    /// Reads the text of a scenario's file: its first case, on its first drive. `file` is its name
+    /// in error messages.
     ///
     /// # Errors
-    /// What is wrong with it, in lines.
+    /// Returns all problems of the text, one per line.
     pub fn read(text: &str, file: &str) -> Result<Self, String> {
         let said = |problems: Vec<Problem>| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             lines.join("\n")
         };
         let script = parse(text, file).map_err(said)?;
+        // A scenario without a drive runs on the demo's.
         let word = script.drives().first().map_or("demo", String::as_str);
         let drive = if word.starts_with('{') {
             profile::read_inline(word).map_err(said)?.drive
@@ -57,12 +60,15 @@ impl Case {
         let scenario = script.scenario(&choice).map_err(said)?;
         let whole = Span::from_secs(scenario.duration.as_nanos() / 1_000_000_000);
         let before = scenario.run_in + scenario.warm_up;
+        // Promises are judged by whole seconds from the beginning on.
         if (before, scenario.duration) != (Span::ZERO, whole) || whole == Span::ZERO {
             return Err(format!(
                 "{file}: a case must last for whole seconds, without a run-in or a warm-up; set for example duration = \"5s\", run_in = \"0s\" and warm_up = \"0s\""
             ));
         }
         let mut clients = (0..).map(SpaceId).zip(&scenario.clients);
+        // The search removes clients one by one, which would change the offsets of clients that
+        // share a file.
         if clients.any(|(space, c)| (c.space, c.region.start) != (space, 0)) {
             return Err(format!(
                 "{file}: each client of a case must have a file of its own and use all of it"
@@ -73,7 +79,7 @@ impl Case {
         Ok(Self { scenario, clones })
     }
 
-    /// Adds a client with a space of `size` bytes. Returns it for further settings.
+    /// Adds a client with a space of `size` bytes. Returns the client for further settings.
     pub fn add(
         &mut self,
         group: GroupId,
@@ -83,6 +89,7 @@ impl Case {
         let number = self.scenario.clients.len() as u32;
         self.scenario.spaces.push(size);
         self.scenario.clients.push(ClientSpec {
+            // Drawn clients have no names of their own.
             name: format!("client-{number}"),
             group,
             priority: Priority::default(),
@@ -106,23 +113,23 @@ impl Case {
         last.expect("one was added")
     }
 
-    /// Its length in seconds.
+    /// Returns the length of the case in seconds.
     pub fn seconds(&self) -> u64 {
         self.scenario.duration.as_nanos() / 1_000_000_000
     }
 
-    /// The kind of its drive: an index into [`KINDS`].
+    /// Returns the kind of its drive, an index into [`KINDS`].
     pub fn kind(&self) -> usize {
         let name = self.scenario.drive.name();
         KINDS.iter().position(|k| *k == name).unwrap_or(0)
     }
 
-    /// All groups.
+    /// Returns all groups except the root.
     pub fn groups(&self) -> impl Iterator<Item = GroupId> + use<> {
         (1..=self.scenario.groups.len() as u32).map(GroupId)
     }
 
-    /// The initial contract of a group.
+    /// Returns the initial contract of a group.
     pub fn group(&self, group: GroupId) -> Contract {
         match (group.0 as usize).checked_sub(1) {
             Some(index) => self.scenario.groups[index].contract,
@@ -130,48 +137,49 @@ impl Case {
         }
     }
 
-    /// A group's part in the scenario: not the root's.
+    /// Returns the specification of a group, which must not be the root.
     pub(crate) fn group_mut(&mut self, group: GroupId) -> &mut GroupSpec {
         &mut self.scenario.groups[group.0 as usize - 1]
     }
 
-    /// What a group hangs on, if it is not the root.
+    /// Returns the parent of a group, which must not be the root.
     pub(crate) fn parent(&self, group: GroupId) -> GroupId {
         self.scenario.groups[group.0 as usize - 1].parent
     }
 
-    /// The index of a group and of all groups above it, without the root.
+    /// Returns a group and all groups above it, without the root.
     pub fn path(&self, group: GroupId) -> impl Iterator<Item = GroupId> {
         let below = |group: GroupId| Some(group).filter(|g| *g != ROOT);
         let parent = move |g: &GroupId| below(self.parent(*g));
         std::iter::successors(below(group), parent)
     }
 
-    /// Whether a group has a min at some time.
+    /// Returns true if a group has a min at some time.
     pub fn is_promised(&self, group: GroupId) -> bool {
         let min = |c: &Contract| c.min > 0 || c.min_iops > 0;
         let changes = self.scenario.changes.iter().filter(|c| c.group == group);
         min(&self.group(group)) || changes.into_iter().any(|c| min(&c.contract))
     }
 
-    /// Whether a client, or a group that it is in, has a min at some time.
+    /// Returns true if a client has a min at some time, or a group that it is in.
     pub fn is_client_promised(&self, client: usize) -> bool {
         self.path(self.scenario.clients[client].group)
             .any(|g| self.is_promised(g))
     }
 
-    /// Whether a client is of the realtime class.
+    /// Returns true if a client is of the realtime class.
     pub fn is_realtime(&self, client: usize) -> bool {
         self.scenario.contract(client).class == Class::Realtime
     }
 
-    /// Whether there is a realtime client.
+    /// Returns true if there is a realtime client.
     pub fn has_realtime(&self) -> bool {
         (0..self.scenario.clients.len()).any(|c| self.is_realtime(c))
     }
 
-    /// The case with these clients only. Groups and spaces stay the same: a disk reads its outer half faster, and goes farther between clients
-    /// that are far apart. The clients behave as they do among all, except for the order of their random numbers.
+    /// Returns the case with only these clients. Groups and spaces stay the same, because a disk
+    /// reads its outer half faster, and seeks further between clients that are far apart. The
+    /// clients behave as they do among all, except for the order of their random numbers.
     pub fn only(&self, keep: impl Fn(usize) -> bool) -> Self {
         let mut case = self.clone();
         let clients = self.scenario.clients.iter().enumerate();
@@ -180,7 +188,7 @@ impl Case {
         case
     }
 
-    /// The case without the other clients and their spaces.
+    /// Returns the case without the other clients and their spaces.
     pub fn retained(&self, keep: impl Fn(usize) -> bool) -> Self {
         let mut case = self.only(keep);
         let Scenario {
@@ -188,13 +196,15 @@ impl Case {
         } = &mut case.scenario;
         for (number, client) in (0..).zip(&mut *clients) {
             client.space = SpaceId(number);
+            // Random numbers of a client depend on its sequence number, which therefore stays
+            // dense.
             (client.sequence, client.guest) = (number, number);
         }
         *spaces = clients.iter().map(|c| c.region.length).collect();
         case
     }
 
-    /// The case with all clients present from the start, and a drive that does not freeze.
+    /// Returns the case with all clients present from the start, and a drive that does not freeze.
     #[must_use]
     pub(crate) fn steady(mut self) -> Self {
         self.scenario.freeze = None;
@@ -205,7 +215,8 @@ impl Case {
         self
     }
 
-    /// A client with the drive to itself, from the start for `seconds`, without a contract.
+    /// Returns the case with one client that has the drive to itself, from the start for `seconds`,
+    /// without a contract.
     pub fn alone(&self, client: usize, seconds: u64) -> Self {
         let mut case = self.only(|c| c == client).steady();
         case.scenario.duration = Span::from_secs(seconds);
@@ -216,8 +227,9 @@ impl Case {
         case
     }
 
-    /// One client that reads 4 KiB at random places, one request at a time, all over the spaces of the case, for `seconds`: what it
-    /// takes the drive to go elsewhere. `None` without clients.
+    /// Returns a case that measures seeks: one client reads 4 KiB at random positions, one request
+    /// at a time, across all spaces of the case, for `seconds`. Returns `None` if the case has no
+    /// clients.
     pub fn far_accesses(&self, seconds: u64) -> Option<Self> {
         let group = self.scenario.clients.first()?.group;
         let mut case = self.alone(0, seconds);
@@ -228,12 +240,14 @@ impl Case {
         Some(case)
     }
 
-    /// A capacity that admits everything that is promised at any time: the drive's own figures if they suffice.
+    /// Returns a capacity that admits every promise at any time. These are the drive's own figures
+    /// if they suffice.
     pub fn roomy_capacity(&self) -> Capacity {
         let (bytes, iops) = self.promised();
-        // What requests move at the least.
+        // Requests move at least a sector each.
         let moved = iops.saturating_mul(512);
-        // Nine tenths can be promised, and bytes and requests are added.
+        // 90 % can be promised, and the parts of bytes and requests are added, so that each may
+        // take 45 %.
         let room = |sum: u64| sum.saturating_mul(20) / 9 + 1;
         let fits = |c: &Capacity| {
             let part = |amount: u64, of: u64| amount as u128 * 1_000_000 / of.max(1) as u128 + 1;
@@ -244,7 +258,9 @@ impl Case {
             part(bytes, c.bytes()) + requests.max(part(moved, c.bytes())) <= PROMISABLE.into()
         };
         let own = self.scenario.drive.capacity();
+        // The drive's own figures are preferred, because promises then compete with its real speed.
         own.filter(fits).unwrap_or_else(|| {
+            // At least 1 MB/s, so that the capacity is valid without promises.
             let rate = room(bytes.max(moved)).max(1_000_000);
             Capacity::NONE
                 .read(rate)
@@ -253,7 +269,8 @@ impl Case {
         })
     }
 
-    /// An upper bound of bytes and requests per second promised at any time, as if all promises were in force at once.
+    /// Returns an upper bound of the bytes and requests per second that are promised at any time,
+    /// as if all promises were in force at once.
     fn promised(&self) -> (u64, u64) {
         let most = |group: GroupId| {
             let changes = self.scenario.changes.iter().filter(|c| c.group == group);
@@ -264,18 +281,20 @@ impl Case {
                     Class::BestEffort => (c.min, c.min_iops),
                     Class::Idle => (0, 0),
                 };
+                // The maximum over the initial contract and all changes.
                 (reserved.0.max(bytes), reserved.1.max(iops))
             })
         };
         let ids = self.groups();
-        // A member's min is part of its tenant's.
+        // A member's min is part of its tenant's min.
         let counted = |group: &GroupId| !self.path(*group).skip(1).any(|g| self.is_promised(g));
         ids.filter(counted)
             .map(most)
             .fold((0, 0), |sum, m| (sum.0 + m.0, sum.1 + m.1))
     }
 
-    /// Removes groups without clients, and renumbers the others. Open loops come as often as a scenario's file can say it.
+    /// Removes groups without clients, and renumbers the others. Also rounds the rates of open
+    /// loops to values that a scenario's file can contain.
     pub fn compact(&mut self) {
         let mut used = vec![false; self.scenario.groups.len() + 1];
         for client in &self.scenario.clients {
@@ -313,19 +332,22 @@ impl Case {
     }
 }
 
-/// An open loop comes as often as a rate says, in bytes where its requests are alike, else in requests: an interval is what that comes to.
+/// Rounds the interval of an open loop to a whole rate. The rate is in bytes per second if all
+/// requests have the same size, and in requests per second otherwise.
 pub(crate) fn settle(program: &mut Program) {
     let second = match program.size {
         Size::Fixed(bytes) => u64::from(bytes) * 1_000_000_000,
         _ => 1_000_000_000,
     };
     if let Arrival::Even { interval } | Arrival::Poisson { interval } = &mut program.arrival {
+        // A rate in a file is a whole number, so that the interval is computed back from it.
         let rate = (second / interval.as_nanos().max(1)).max(1);
         *interval = Span::from_nanos(second / rate);
     }
 }
 
-/// What a client does without times and places: clients that are equal in this get the same when alone.
+/// Returns the work of a client without times and positions. Clients with equal work get the same
+/// service without contention.
 pub(crate) fn work(client: &ClientSpec) -> (Program, u64, bool) {
     let program = Program {
         start: Span::ZERO,
@@ -336,13 +358,14 @@ pub(crate) fn work(client: &ClientSpec) -> (Program, u64, bool) {
     (program, client.region.length, client.buffered.is_some())
 }
 
-/// A contract with at most this many bytes per second.
+/// Returns a max of this many bytes per second.
 pub fn max_bandwidth(bandwidth: u64) -> Max {
     Max::NONE.bandwidth(bandwidth)
 }
 
-/// A case of one client `a` on the demo's drive unless `head` says otherwise. It reads 4 KiB at random places; `more` are keys of it, and
-/// tables behind it.
+/// Returns a case of one client `a`, on the demo's drive unless `head` names another one. The
+/// client reads 4 KiB at random positions. `more` contains further keys of the client, and tables
+/// after it.
 #[cfg(test)]
 pub(crate) fn reader(head: &str, more: &str) -> Case {
     let text = format!(

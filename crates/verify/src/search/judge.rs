@@ -1,8 +1,9 @@
-//! Verdicts about promises.
+//! Verdicts about the promises of a case, second by second.
 //!
-//! Each whole second of a group is judged as [`promise`](weir_measure::promise) says; a tenant by the sum over its members and the
-//! time in which any of them waited. Left out are seconds in which the promise did not apply, and those in which a member connected
-//! or left, the group's contract changed, or the drive was frozen for a while.
+//! Each whole second of a group is judged by the rules of [`promise`](weir_measure::promise). A
+//! tenant is judged by the sum over its members and the time in which any of them waited. Seconds
+//! are left out if the promise did not apply in them, if a member connected or left, if the group's
+//! contract changed, or if the drive was frozen for a while.
 
 use crate::search::case::Case;
 use crate::search::watch::Watch;
@@ -13,19 +14,19 @@ use weir_measure::promise::{Judge, Rate, Terms, Verdict};
 /// The part of their min, in hundredths, that promised clients must get without the others.
 pub const SPARE: u64 = 104;
 
-/// A promise in one second in which it applied.
+/// The verdict about a promise in one second in which it applied.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Judged {
-    /// The group.
+    /// The group to which the promise was made.
     #[serde(serialize_with = "write_group", deserialize_with = "read_group")]
     pub group: GroupId,
-    /// The second of the run.
+    /// The second of the run, from 0.
     pub second: u64,
-    /// Bytes or requests that it was served.
+    /// The bytes or requests that the group was served.
     pub served: u64,
-    /// Bytes or requests that it was owed.
+    /// The bytes or requests that the group was owed.
     pub owed: u64,
-    /// What is missing of these; zero if the promise was kept.
+    /// The amount that was missing, or zero if the promise was kept.
     pub lacks: u64,
 }
 
@@ -38,7 +39,8 @@ fn read_group<'a, D: Deserializer<'a>>(from: D) -> Result<GroupId, D::Error> {
 }
 
 impl Judged {
-    /// The part (0 to 1) of what was owed that it got; 1 if the promise was kept.
+    /// Returns the part of the owed amount that the group got, from 0 to 1. It is 1 if the promise
+    /// was kept.
     pub fn part(&self) -> f64 {
         if self.is_kept() {
             return 1.0;
@@ -46,13 +48,14 @@ impl Judged {
         self.owed.saturating_sub(self.lacks) as f64 / self.owed.max(1) as f64
     }
 
-    /// Whether the promise was kept.
+    /// Returns true if the promise was kept.
     pub fn is_kept(&self) -> bool {
         self.lacks == 0
     }
 }
 
-/// Judges all promises of a case in a run of it, as if each were this many hundredths of what it is.
+/// Judges all promises of a case in a run of it, as if each were `hundredths` per cent of its
+/// value.
 pub fn judge(case: &Case, watch: &Watch, hundredths: u64) -> Vec<Judged> {
     let ids = case.groups();
     let promised = ids.filter(|g| case.is_promised(*g));
@@ -61,7 +64,7 @@ pub fn judge(case: &Case, watch: &Watch, hundredths: u64) -> Vec<Judged> {
         .collect()
 }
 
-/// The second in which the least part of what was owed was served.
+/// Returns the second in which the smallest part of the owed amount was served.
 pub fn worst(judged: &[Judged]) -> Option<&Judged> {
     let order = |a: &&Judged, b: &&Judged| a.part().total_cmp(&b.part());
     judged.iter().min_by(order)
@@ -77,15 +80,17 @@ fn of_group<'a>(
     let seconds = (0..case.seconds()).zip(&watch.group(group).seconds);
     seconds.filter_map(move |(second, seen)| {
         let contract = contract_at(case, group, second);
+        // A promise that is scaled up shows whether there is a reserve.
         let of = |min: u64| min * hundredths / 100;
         let rate = Rate::new(of(contract.min), of(contract.min_iops));
         if rate.map(|r| r.units) != units {
-            // It is another promise.
+            // A promise in other units begins without credit.
             (judge, units) = (Judge::default(), rate.map(|r| r.units));
         }
         let (rate, alone) = (rate?, None);
         let owed = rate.during(seen.waited_ns);
-        // A second that is left out is judged, too: the request that it began with may have been credited to the one before.
+        // A second that is left out is judged as well, because the request that it began with may
+        // have been credited to the second before.
         let lacks = match judge.second(seen, &Terms { rate, alone }, owed) {
             Verdict::Kept => 0,
             Verdict::Short { by, .. } => by,
@@ -104,6 +109,7 @@ fn of_group<'a>(
 fn is_excluded(case: &Case, group: GroupId, second: u64) -> bool {
     let (from, to) = (Span::from_secs(second), Span::from_secs(second + 1));
     let within = |at: Span| from < at && at < to;
+    // No scheduler can serve requests while the drive is frozen.
     let frozen = case
         .scenario
         .freeze
@@ -122,7 +128,7 @@ fn is_excluded(case: &Case, group: GroupId, second: u64) -> bool {
     frozen || changed || moved
 }
 
-/// The contract in force at the start of a second.
+/// Returns the contract in force at the start of a second.
 fn contract_at(case: &Case, group: GroupId, second: u64) -> Contract {
     let before = |at: Span| at <= Span::from_secs(second);
     let changes = case.scenario.changes.iter().filter(|c| c.group == group);
@@ -149,7 +155,8 @@ mod tests {
         judged_by(&reader(head, more), 100)
     }
 
-    /// On the demo's drive a request of 4 KiB takes 46 384 ns: 88.3 MB/s with one after the other.
+    /// The bandwidth of one request after the other on the demo's drive, where a request of 4 KiB
+    /// takes 46,384 ns: 88.3 MB/s.
     const RATE: u64 = 4096 * (1_000_000_000 / 46_384);
 
     fn seconds(judged: &[Judged]) -> Vec<u64> {
@@ -162,6 +169,8 @@ mod tests {
             let case = reader("duration = \"3s\"", &format!("min = \"{min}B/s\""));
             judged_by(&case, hundredths)
         };
+        // A second may lack 1 % of the min, so the limit is at the rate divided by 0.99. With
+        // `SPARE`, the promise counts as 4 % more.
         for (min, hundredths, kept) in [
             (RATE * 100 / 99, 100, true),
             (RATE * 102 / 99, 100, false),
@@ -180,6 +189,7 @@ mod tests {
     #[test]
     fn requests_are_counted_where_these_were_promised() {
         let judged = judged("duration = \"1s\"", "min_iops = 1000");
+        // A request takes 46,384 ns, so that about 21,559 are served in a second.
         assert_eq!((judged[0].owed, judged[0].is_kept()), (1000, true));
         assert!((21_500..21_600).contains(&judged[0].served));
     }
@@ -190,12 +200,15 @@ mod tests {
         let more = format!(
             "min = \"{min}B/s\"\n[[change]]\nwhen = \"2s\"\nwhose = \"a\"\nmin_iops = 20000"
         );
+        // Twice the possible rate is promised in bytes until 2 s, and a possible rate in requests
+        // from then on.
         let judged = judged("duration = \"4s\"", &more);
         let kept: Vec<bool> = judged.iter().map(Judged::is_kept).collect();
         assert_eq!(kept, [false, false, true, true]);
     }
 
-    /// A request ends every 600 ms, the one in flight at the end of the first second counts for it, and not again for the second.
+    /// A request ends every 600 ms. The one in flight at the end of the first second is credited to
+    /// it, and not again to the second one.
     #[test]
     fn a_second_that_is_left_out_pays_for_the_request_that_it_began_with() {
         let min = "min = \"106250B/s\"";
@@ -206,6 +219,7 @@ mod tests {
         );
         case.scenario.clients[0].program.size = Size::Fixed(64 << 10);
         let judged = judged_by(&case, 100);
+        // The change at 1.5 s leaves out the second 1.
         assert_eq!(seconds(&judged), [0, 2]);
         assert!(judged.iter().all(Judged::is_kept), "{judged:?}");
     }
@@ -228,7 +242,9 @@ mod tests {
             seconds(&judged(&head, &format!("min = \"1MB/s\"\n{more}")))
         };
         let freeze = "freeze = { first = \"1500ms\", length = \"1s\", every = \"5s\" }";
+        // A freeze from 1.5 to 2.5 s leaves out the seconds 1 and 2.
         assert_eq!(with(freeze, ""), [0, 3, 4, 5]);
+        // The promise applies from the arrival on, and the second of the arrival is left out.
         assert_eq!(with("", "arrives = \"2500ms\""), [3, 4, 5]);
         assert_eq!(with("", "arrives = \"2s\"\nleaves = \"4500ms\""), [2, 3]);
         let changed = "[[change]]\nwhen = \"1500ms\"\nwhose = \"a\"\n\

@@ -1,4 +1,4 @@
-//! Outcomes as text for people.
+//! Prints outcomes as text for people.
 
 use crate::search::case::Case;
 use crate::search::judge::{self, Judged};
@@ -6,7 +6,7 @@ use crate::search::trial::{Got, Outcome, Trial};
 use std::fmt::Write as _;
 use weir_core::GroupId;
 
-/// What each client got, and the verdicts about each promise.
+/// Prints the service of each client, and the verdicts about each promise.
 pub fn trial(case: &Case, trial: &Trial) -> String {
     let mut text = clients(case, trial);
     text.push('\n');
@@ -30,6 +30,7 @@ fn clients(case: &Case, trial: &Trial) -> String {
     let (reference, contract) = (&trial.reference, &trial.contract.clients);
     let rate = |got: &Got| got.bytes / case.seconds();
     for (index, client) in case.scenario.clients.iter().enumerate() {
+        // Only some programs are run alone.
         let alone = reference.alone[index].map_or_else(|| "-".into(), |a| format!("{a:.0}"));
         let realtime = reference.realtime[index]
             .as_ref()
@@ -70,7 +71,7 @@ fn promises(case: &Case, trial: &Trial) -> String {
     text
 }
 
-/// Seconds kept of those judged, and the worst.
+/// Returns the number of kept seconds of those judged, and the worst second.
 fn fared(judged: &[Judged], group: GroupId) -> (String, String) {
     let own: Vec<Judged> = judged
         .iter()
@@ -85,7 +86,7 @@ fn fared(judged: &[Judged], group: GroupId) -> (String, String) {
     (format!("{kept} of {}", own.len()), worst)
 }
 
-/// Each promise under contract, second by second.
+/// Prints each promise under `contract`, second by second.
 pub fn seconds(trial: &Trial) -> String {
     let mut text = format!(
         "{:>6} {:>7} {:>14} {:>14} {:>14} {:>8}\n",
@@ -107,7 +108,7 @@ pub fn seconds(trial: &Trial) -> String {
     text
 }
 
-/// The outcome's figures in lines.
+/// Prints the figures of an outcome, in lines.
 pub fn outcome(outcome: &Outcome) -> String {
     let number = |n: Option<f64>| n.map_or_else(|| "-".into(), |n| format!("{n:.3}"));
     let some = |all: Vec<String>| {

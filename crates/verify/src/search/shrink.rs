@@ -1,4 +1,4 @@
-//! Simplifies a case that fails while it still does.
+//! Simplifies a failing case as long as it still fails.
 
 use crate::search::case::Case;
 use crate::search::tally::Failure;
@@ -8,8 +8,9 @@ use weir_model::drive::{Config, hdd, null, ssd};
 use weir_model::load::{Arrival, Pattern, Size, SyncMode};
 use weir_sim::{Buffered, ClientSpec};
 
-/// Removes parts of a case and simplifies the rest, as long as it fails in the same way and at least half as badly. Tells
-/// `progress` about every simpler case. Nothing in it is random. An admitted case stays one.
+/// Removes parts of a case and simplifies the rest, as long as the case fails in the same way and
+/// at least half as badly. Passes every simpler case to `progress`. The result does not depend on
+/// random numbers. An admitted case stays admitted.
 pub fn shrink(
     case: &Case,
     failure: Failure,
@@ -22,6 +23,7 @@ pub fn shrink(
         return best;
     };
     let broken = came.broken.as_deref().map(without_numbers);
+    // A simpler case may fail less badly, but it must remain the same failure.
     let least = if badness.is_finite() {
         badness / 2.0
     } else {
@@ -29,7 +31,7 @@ pub fn shrink(
     };
     let fails = |case: &Case| {
         let came = outcome(case, failure == Failure::Finding);
-        // A case that cannot be run for another reason is not a simpler form of it.
+        // A case that cannot be run for another reason is not a simpler form of this one.
         let same = came.broken.as_deref().map(without_numbers) == broken;
         same && failure.badness(&came).is_some_and(|b| b >= least)
     };
@@ -38,6 +40,7 @@ pub fn shrink(
         for step in STEPS {
             let mut at = 0;
             while let Some(mut simpler) = step(&best, at) {
+                // A removed client may leave its group empty.
                 simpler.compact();
                 if admitted {
                     simpler = simpler.admitted();
@@ -46,23 +49,26 @@ pub fn shrink(
                     progress(&simpler);
                     best = simpler;
                 } else {
+                    // The next index is only tried if this one did not help: after a success, the
+                    // indices have moved.
                     at += 1;
                 }
             }
         }
+        // A whole round without progress ends the search.
         if best == before {
             return best;
         }
     }
 }
 
-/// The failure without the client and the amount.
+/// Removes the digits from a failure, so that other clients and amounts count as the same failure.
 fn without_numbers(text: &str) -> String {
     text.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
-/// A way to simplify a case at an index. `None`: there is no such index. Where there is nothing to change it returns the same
-/// case.
+/// A way to simplify a case, with an index. It returns `None` if there is no such index, and the
+/// same case if there is nothing to change.
 type Step = fn(&Case, usize) -> Option<Case>;
 
 const STEPS: &[Step] = &[
@@ -79,10 +85,12 @@ const STEPS: &[Step] = &[
     halves,
 ];
 
-/// Removes half of the clients, a quarter, an eighth.
+/// Removes a half, a quarter or an eighth of the clients.
 fn fewer(case: &Case, at: usize) -> Option<Case> {
+    // Two halves, four quarters, eight eighths.
     let parts = [2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8];
     let part = *parts.get(at)?;
+    // The first index of halves is 0, that of quarters 2, and that of eighths 6.
     let which = at + 2 - part;
     let (from, to) = (
         case.scenario.clients.len() * which / part,
@@ -144,7 +152,7 @@ fn equal_share(case: &Case, at: usize) -> Option<Case> {
     Some(case)
 }
 
-/// Moves a member of a tenant right below the root.
+/// Moves a member of a tenant directly below the root.
 fn together(case: &Case, at: usize) -> Option<Case> {
     let mut case = case.clone();
     case.scenario.groups.get_mut(at)?.parent = weir_core::ROOT;
@@ -160,6 +168,7 @@ const PLAINER: &[fn(&mut ClientSpec)] = &[
     |c| c.buffered = None,
     |c| c.program.arrival = Arrival::Closed { think: Span::ZERO },
     |c| c.program.writes = 0,
+    // Only reads, half of each, or only writes.
     |c| c.program.writes = c.program.writes.max(50) / 50 * 50,
     |c| {
         c.program.pattern = Pattern::Random;
@@ -191,7 +200,8 @@ fn halves(case: &Case, at: usize) -> Option<Case> {
     each(case, at, HALVES)
 }
 
-/// Simplifications of a client, for one client after the other.
+/// Applies one of several simplifications to one client. The index runs through all simplifications
+/// of one client after the other.
 fn each(case: &Case, at: usize, all: &[fn(&mut ClientSpec)]) -> Option<Case> {
     let mut case = case.clone();
     let client = case.scenario.clients.get_mut(at / all.len())?;

@@ -1,8 +1,10 @@
-//! What the drive's time went to, second by second.
+//! The use of the drive's time, second by second.
 //!
-//! While something is in flight, time belongs to what ends next: to the group of its client, and there to requests or to flushes. On a
-//! drive that does one thing after the other that is the time that it took; on one that does many at once it is a part of it. What a
-//! drive writes back from its cache is time of the requests that wait for the drive, and not of the clients that wrote.
+//! While pieces are in flight, the time belongs to the piece that ends next: to the group of its
+//! client, and there to requests or to flushes. On a drive that serves one piece after the other,
+//! that is the time that the piece took. On a drive that serves many at once it is a part of that
+//! time. If a drive writes back its cache, that time belongs to the requests that wait for the
+//! drive, and not to the clients that wrote.
 
 use crate::search::case::Case;
 use std::collections::HashMap;
@@ -11,25 +13,25 @@ use weir_core::{GroupId, Instant, Layer, Op, Output, StreamId, Tag};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The drive's time in one second, in nanoseconds.
+/// The use of the drive's time in one second, in nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spent {
-    /// Time of requests, by the group that the client is directly in.
+    /// The time of requests, by the group that contains the client directly.
     pub requests: Vec<u64>,
-    /// Time of flushes, by the group that the client is directly in.
+    /// The time of flushes, by the group that contains the client directly.
     pub flushes: Vec<u64>,
-    /// Nothing was in flight.
+    /// The time in which nothing was in flight.
     pub idle: u64,
 }
 
-/// The group that has a piece in flight, and whether the piece is a flush.
+/// The owner of a piece in flight: its group, and whether the piece is a flush.
 #[derive(Clone, Copy, Debug)]
 struct Flying {
     group: GroupId,
     flush: bool,
 }
 
-/// Observes a run.
+/// An observer that divides the time of a run among groups.
 #[derive(Debug)]
 pub struct Ledger {
     seconds: Vec<Spent>,
@@ -39,8 +41,9 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// For a run of `case` that has not begun.
+    /// Creates the observer of a run of `case`, before the run begins.
     pub fn new(case: &Case) -> Self {
+        // The root has index 0.
         let groups = case.scenario.groups.len() + 1;
         let nothing = Spent {
             requests: vec![0; groups],
@@ -55,14 +58,15 @@ impl Ledger {
         }
     }
 
-    /// The seconds of the run.
+    /// Returns the use of the drive's time in each second of the run.
     pub fn seconds(&self) -> &[Spent] {
         &self.seconds
     }
 
-    /// The time until `now` went to this, or to nothing.
+    /// Adds the time until `now` to the group of this piece, or to idle time.
     fn spend(&mut self, now: Instant, what: Option<Flying>) {
         let to = now.as_nanos();
+        // The time may span several seconds, each of which gets its part.
         while self.until < to {
             let second = self.until / SECOND;
             let next = to.min((second + 1) * SECOND);
@@ -83,6 +87,7 @@ impl Ledger {
         let Output::Dispatch(piece) = output else {
             return;
         };
+        // The drive was idle until this dispatch.
         if self.flying.is_empty() {
             self.spend(now, None);
         }

@@ -5,29 +5,29 @@ use crate::search::trial::{Outcome, Served};
 use std::fmt::Write as _;
 
 listed! {
-    /// A kind of failure.
+    /// The kinds of failures that the search looks for.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum Failure {
         /// A feasible promise is not kept.
         Broken = "promise",
-        /// A feasible promise is not kept, and BFQ keeps all of them.
+        /// A feasible promise is not kept, although BFQ keeps all of them.
         BfqKeeps = "bfq-keeps",
-        /// The total is less than under none.
+        /// The total service is less than under `none`.
         Total = "total",
-        /// Contract and BFQ keep every promise, and the total is less than under BFQ.
+        /// `contract` and BFQ keep every promise, and the total is less than under BFQ.
         BfqTotal = "bfq-total",
-        /// A realtime client gets less than alone, and without the clients that are promised
-        /// nothing it does not.
+        /// A realtime client gets less than alone, although it does not when the clients without a
+        /// promise are absent.
         Realtime = "realtime",
         /// A realtime client has a higher latency than alone.
         Latency = "latency",
-        /// Clients do not get their shares.
+        /// Clients do not get service in proportion to their shares.
         Share = "share",
         /// The idle class waits too long.
         Idle = "idle",
         /// An auditor found a violation.
         Finding = "finding",
-        /// A panic, or an error where there should be none.
+        /// A panic, or an unexpected error.
         Panic = "panic",
     }
 }
@@ -35,19 +35,20 @@ listed! {
 /// The relative error of shares that counts as a failure.
 const SHARE_OFF: f64 = 0.1;
 
-/// The total relative to that under BFQ below which it counts as a failure.
+/// The smallest total, relative to that under BFQ, that does not count as a failure.
 const BFQ_TOTAL: f64 = 0.9;
 
-/// The wait of the idle class that counts as a failure, in milliseconds.
+/// The longest wait of the idle class that does not count as a failure, in milliseconds.
 const IDLE_WAIT: f64 = 400.0;
 
 impl Failure {
-    /// The failure of that name.
+    /// Returns the failure with this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)
     }
 
-    /// How badly an outcome fails, larger being worse; `None` if it does not fail in this way.
+    /// Returns how badly an outcome fails, where larger is worse, or `None` if it does not fail in
+    /// this way.
     pub fn badness(self, outcome: &Outcome) -> Option<f64> {
         let kind = outcome.kind;
         let broken = outcome.feasible && !outcome.kept();
@@ -56,6 +57,8 @@ impl Failure {
             Self::Broken => broken.then_some(1.0 - outcome.worst),
             Self::BfqKeeps => (broken && outcome.bfq_keeps).then_some(1.0 - outcome.worst),
             Self::Total => {
+                // The bounds of position-independent drives, flash and disks. Promises cost most on
+                // disks.
                 let total = outcome.total.filter(|t| *t < [0.95, 0.9, 0.8][kind]);
                 total.map(|t| 1.0 - t)
             }
@@ -64,6 +67,8 @@ impl Failure {
                 total.map(|t| 1.0 - t)
             }
             Self::Realtime => least_served(outcome).map(|part| 1.0 - part),
+            // The bounds of position-independent drives, flash and disks, as factors of the latency
+            // alone.
             Self::Latency => rt.filter(|r| *r > [4.0, 8.0, 10.0][kind]),
             Self::Share => outcome.share_off.filter(|off| *off > SHARE_OFF),
             Self::Idle => outcome.idle_wait.filter(|ms| *ms > IDLE_WAIT),
@@ -72,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// The failure of an outcome in a line.
+    /// Describes the failure of an outcome in a line.
     pub fn line(self, outcome: &Outcome) -> String {
         let title = &outcome.title;
         let (second, group) = outcome.worst_at;
@@ -118,30 +123,34 @@ fn worst_latency(outcome: &Outcome) -> Option<f64> {
     outcome.latency.iter().copied().reduce(f64::max)
 }
 
-/// The total relative to that under BFQ, if both keep all promises and these are feasible.
+/// Returns the total relative to that under BFQ, if both policies keep all promises and these are
+/// feasible.
 fn beside_bfq(outcome: &Outcome) -> Option<f64> {
     let kept = outcome.feasible && outcome.kept() && outcome.bfq_keeps;
     outcome.total_bfq.filter(|_| kept)
 }
 
-/// The least part of what it gets alone that a realtime client gets, of those that should get more.
+/// Returns the smallest part of its service without contention that a realtime client gets, among
+/// clients that should get more.
 fn least_served(outcome: &Outcome) -> Option<f64> {
     let served = outcome.served.iter();
     let short = served.filter(|s| s.is_feasible() && s.is_short());
     short.map(|s| s.among_all).reduce(f64::min)
 }
 
-/// The value below which this many thousandths of all are (nearest rank); `None` without values.
+/// Returns the quantile of values at this many thousandths by the nearest rank, or `None` without
+/// values.
 pub fn quantile(mut values: Vec<f64>, thousandths: usize) -> Option<f64> {
     values.sort_by(f64::total_cmp);
+    // The nearest rank counts from 1.
     let rank = (values.len() * thousandths).div_ceil(1000).max(1);
     values.get(rank - 1).copied()
 }
 
-/// A row of the table: its label, its goal for each kind of drives, and its figure.
+/// A row of the table: its label, its goal for each kind of drives, and the function of its figure.
 struct Row(&'static str, [&'static str; 3], fn(&[&Outcome]) -> String);
 
-/// Figures of disks must be no worse than before.
+/// The goal of figures that must be no worse than in previous results.
 const NOT_WORSE: &str = "not worse";
 const NO_GOAL: [&str; 3] = [""; 3];
 const NONE: [&str; 3] = ["0"; 3];
@@ -159,6 +168,8 @@ const ROWS: &[Row] = &[
     Row("kept, % without realtime", ["99.8", "99.5", "98"], |all| {
         let mut some = feasible(all);
         some.retain(|o| !o.realtime);
+        // Realtime clients compete with promises, so that runs without them have goals of their
+        // own.
         kept(&some)
     }),
     Row("kept under bfq, % of feasible", NO_GOAL, |all| {
@@ -170,6 +181,7 @@ const ROWS: &[Row] = &[
         ["99.99", "99.95", NOT_WORSE],
         |all| {
             let seconds = feasible(all).into_iter().map(|o| o.nearly);
+            // Seconds of all runs are added up, so that long runs weigh more than short ones.
             let (near, of) = seconds.fold((0, 0), |sum, n| (sum.0 + n.0, sum.1 + n.1));
             per_cent(near, of)
         },
@@ -236,6 +248,7 @@ const ROWS: &[Row] = &[
     }),
     Row("panics and errors", NONE, |all| count(all, Failure::Panic)),
     Row("runs with auditors' findings", NONE, |all| {
+        // Without auditors, zero findings would be misleading.
         if !all.iter().any(|o| o.audited) {
             return "-".into();
         }
@@ -258,7 +271,7 @@ fn per_cent(part: usize, of: usize) -> String {
     format!("{:.2}", part as f64 * 100.0 / of as f64)
 }
 
-/// Realtime clients that get too little, of those that count.
+/// Counts realtime clients that get too little, among those for which `counts` returns true.
 fn short(all: &[&Outcome], counts: fn(&Served) -> bool) -> String {
     let served = all.iter().flat_map(|o| &o.served);
     let counted: Vec<&Served> = served.filter(|s| counts(s)).collect();
@@ -297,7 +310,8 @@ fn latency(all: &[&Outcome], of: fn(&Outcome) -> &[f64], thousandths: usize) -> 
     )
 }
 
-/// The columns: which part of the drive's time is promised at the most. A run is in the first that it fits in.
+/// The columns, with the largest part of the drive's time that is promised in each. A run is in the
+/// first column into which it fits.
 const PARTS: [(&str, f64); 4] = [
     ("<= .5", 0.5),
     ("<= .7", 0.7),
@@ -305,7 +319,8 @@ const PARTS: [(&str, f64); 4] = [
     ("more", f64::INFINITY),
 ];
 
-/// The table: a block for each kind of drives, with columns by the part of the drive's time that is promised, and the goals beside them.
+/// Prints the table: a block for each kind of drives, with columns by the part of the drive's time
+/// that is promised, and the goals next to them.
 pub fn table(outcomes: &[Outcome]) -> String {
     let column = |o: &Outcome| PARTS.iter().position(|(_, most)| o.part <= *most);
     let mut parts: Vec<usize> = (0..PARTS.len()).collect();
@@ -323,7 +338,7 @@ pub fn table(outcomes: &[Outcome]) -> String {
     aligned((0..KINDS.len()).filter_map(block).collect())
 }
 
-/// Label, figures, goal.
+/// A line of the table: label, figures, and goal.
 type Line = (&'static str, Vec<String>, &'static str);
 
 fn line(Row(name, goals, of): &Row, kind: usize, columns: &[Vec<&Outcome>]) -> Line {
@@ -336,8 +351,9 @@ fn line(Row(name, goals, of): &Row, kind: usize, columns: &[Vec<&Outcome>]) -> L
     (name, columns.iter().map(figure).collect(), goals[kind])
 }
 
-/// Blocks one below the other, with the same widths in all of them.
+/// Prints blocks one below the other, with the same column widths in all of them.
 fn aligned(blocks: Vec<Vec<Line>>) -> String {
+    // A column has at least nine characters.
     let mut widths = [9; PARTS.len() + 1];
     for (_, figures, _) in blocks.iter().flatten() {
         for (width, figure) in widths.iter_mut().zip(figures) {
@@ -360,7 +376,8 @@ fn aligned(blocks: Vec<Vec<Line>>) -> String {
     texts.join("\n")
 }
 
-/// A line for each failure of each outcome: seed, kind of drive, failure, badness, description.
+/// Prints a line for each failure of each outcome: seed, kind of drive, failure, badness, and
+/// description.
 pub fn list(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
@@ -375,17 +392,18 @@ pub fn list(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// The outcomes that fail in this way, the worst first.
+/// Returns the outcomes that fail in this way, the worst first.
 pub fn failing(outcomes: &[Outcome], failure: Failure) -> Vec<&Outcome> {
     let mut found: Vec<(f64, &Outcome)> = (outcomes.iter())
+        // Outcomes that do not fail in this way have no badness.
         .filter_map(|o| Some((failure.badness(o)?, o)))
         .collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
     found.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// The worst outcomes of each failure, the worst first, at most `most` of each, as arguments that run them again, followed by
-/// `with`.
+/// Prints the worst outcomes of each failure, at most `most` of each, as arguments that run them
+/// again, followed by `with`.
 pub fn worst(outcomes: &[Outcome], most: usize, with: &str) -> String {
     let mut text = String::new();
     for failure in Failure::ALL {
@@ -415,7 +433,7 @@ mod tests {
         }
     }
 
-    /// A row of the first kind of drives that has runs: figures and goal.
+    /// Returns the figures and the goal of a row, in the first block that has runs.
     fn row(outcomes: &[Outcome], name: &str) -> String {
         let table = table(outcomes);
         let row = table.lines().find(|l| l.starts_with(name)).expect("a row");
@@ -426,6 +444,7 @@ mod tests {
     #[test]
     fn quantiles_by_nearest_rank() {
         let of = |n: u32, thousandths| quantile((1..=n).map(f64::from).collect(), thousandths);
+        // Ranks are rounded up: 1 % of 200 is rank 2, 5 % is rank 10, and half of 3 is rank 2.
         assert_eq!(
             [of(200, 10), of(200, 50), of(3, 500)],
             [2.0, 10.0, 2.0].map(Some)
@@ -436,6 +455,7 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_is_counted_in_totals_only() {
         let mut all = vec![outcome(1.0), outcome(0.5), outcome(0.7)];
+        // The third run cannot keep its promises, and must count only in the totals.
         all[2].feasible = false;
         all[2].total = Some(0.25);
         all[2].part = 0.8;
@@ -450,6 +470,7 @@ mod tests {
 
     #[test]
     fn a_run_is_in_the_column_of_what_is_promised_and_in_the_block_of_its_kind() {
+        // Values at both sides of the columns' bounds, and one run on a disk.
         let parts = [0.5, 0.500_001, 0.9, 0.900_001, 0.0];
         let mut all: Vec<Outcome> = parts
             .map(|part| Outcome {
@@ -479,6 +500,7 @@ mod tests {
             among_all: 0.5,
             beside_promised: 1.0,
         };
+        // 99 realtime clients in each of four columns give the widest figure, 396 of 396.
         let one = |part| Outcome {
             part,
             served: vec![served; 99],
@@ -494,6 +516,7 @@ mod tests {
         let mut all = vec![outcome(1.0), outcome(0.5), outcome(1.0)];
         (all[0].nearly, all[1].nearly, all[2].nearly) = ((5, 5), (2, 3), (0, 9));
         (all[1].bfq_keeps, all[2].feasible) = (true, false);
+        // The first two runs are feasible: 5 + 2 of 5 + 3 seconds are 87.5 %.
         let seconds = row(&all, "promised seconds with");
         assert_eq!(seconds, "87.50 87.50 99.99");
         assert_eq!(row(&all, "kept under bfq"), "50.00 50.00");
@@ -518,6 +541,7 @@ mod tests {
     #[test]
     fn realtime_clients_are_short_beside_all_if_not_beside_promised_ones() {
         let mut one = outcome(1.0);
+        // Short and feasible, short and not feasible, not short, and short and feasible again.
         let parts = [(0.89, 0.9), (0.5, 0.89), (0.9, 1.0), (0.7, 1.0)];
         let served = parts.map(|(among_all, beside_promised)| Served {
             among_all,
@@ -562,6 +586,7 @@ mod tests {
 
     #[test]
     fn each_measure_fails_beyond_its_bound() {
+        // Each value of `good` is exactly at its bound, and each of `bad` just beyond it.
         let mut good = outcome(1.0);
         (good.share_off, good.idle_wait) = (Some(0.1), Some(400.0));
         good.latency = vec![4.0];
@@ -582,7 +607,7 @@ mod tests {
         bad.broken = Some("panic".into());
         bad.served = served(0.89);
         let fails = |f: &&Failure| f.badness(&bad).is_some();
-        // A total is held against BFQ's only where contract keeps the promises, too.
+        // A total is compared with BFQ's only if `contract` keeps the promises as well.
         let all = Failure::ALL.iter().filter(fails).count();
         assert_eq!(all, Failure::ALL.len() - 1);
     }

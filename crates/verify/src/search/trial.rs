@@ -1,4 +1,4 @@
-//! Runs of a case under every policy, and the outcome.
+//! The runs of a case under every policy, and their outcome.
 
 use crate::audit::Auditors;
 use crate::search::case::{Case, work};
@@ -10,170 +10,179 @@ use weir_config::{policy, profile};
 use weir_core::{Class, Instant, Span};
 use weir_sim::{Observer, Policy, Results, Run};
 
-/// The results of a run of a case.
+/// The results of one run of a case.
 #[derive(Debug)]
 pub struct Played {
-    /// For each client.
+    /// The results of each client.
     pub clients: Vec<Got>,
-    /// For each group.
+    /// The service of each group, second by second.
     pub watch: Watch,
-    /// The number of violations that auditors found, and the first of them, if there were auditors.
+    /// The number of violations that auditors found, and the first of them. Zero if there were no
+    /// auditors.
     pub findings: (u64, String),
-    /// Changes that were refused.
+    /// The number of changes that were refused.
     pub refusals: usize,
 }
 
-/// The results of a client.
+/// The service of a client in a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Got {
-    /// Total bytes.
+    /// The total bytes of the run.
     pub bytes: u64,
-    /// Bytes by second.
+    /// The bytes of each second.
     pub seconds: Vec<u64>,
-    /// The 99th percentile of its latency, in nanoseconds; zero if no request completed.
+    /// The 99th percentile of its latency, in nanoseconds, or zero if no request completed.
     pub p99: u64,
 }
 
-/// The outcome of a case.
+/// The outcome of all runs of a case.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Its seed, if it was drawn.
+    /// The seed of the case, if it was drawn.
     pub seed: u64,
-    /// Its kind of drive: an index into [`KINDS`](crate::search::case::KINDS).
+    /// The kind of drive, an index into [`KINDS`](crate::search::case::KINDS).
     pub kind: usize,
-    /// The drive's name and the number of clients.
+    /// The name of the drive and the number of clients.
     pub title: String,
-    /// Whether there are promises.
+    /// True if there are promises.
     pub promised: bool,
-    /// Whether the promises are feasible: the promised clients alone keep them with some reserve, or BFQ keeps them.
+    /// True if the promises are feasible: the promised clients without the others keep them with
+    /// some reserve, or BFQ keeps them.
     pub feasible: bool,
-    /// Whether there is a realtime client.
+    /// True if there is a realtime client.
     pub realtime: bool,
-    /// The part of the drive's time that is promised, against its worst case.
+    /// The part of the drive's time that is promised, relative to its worst case.
     pub part: f64,
-    /// The least part of what it was owed that any group got in any second under the contract policy; 1 if all promises were kept.
+    /// The smallest part of the owed amount that any group got in any second under `contract`, or 1
+    /// if all promises were kept.
     pub worst: f64,
-    /// The second and the group.
+    /// The second and the group of [`Self::worst`].
     pub worst_at: (u64, u32),
-    /// In how many of the judged seconds a promise got nine tenths of what it was owed, and how many were judged.
+    /// The number of judged seconds in which a promise got 90 % of the owed amount, and the number
+    /// of all judged seconds.
     pub nearly: (usize, usize),
-    /// Whether BFQ keeps every promise.
+    /// True if BFQ keeps every promise.
     pub bfq_keeps: bool,
-    /// The sum over clients of the bandwidth under contract relative to that alone, divided by the same sum under none.
+    /// The total under `contract`, divided by that under `none`. The total is the sum over clients
+    /// of the bandwidth relative to that without contention.
     pub total: Option<f64>,
-    /// The same, divided by the sum under BFQ.
+    /// The total under `contract`, divided by that under BFQ.
     pub total_bfq: Option<f64>,
-    /// What each realtime client gets.
+    /// The service of each realtime client.
     pub served: Vec<Served>,
-    /// For each realtime client, the 99th percentile of its latency relative to that alone.
+    /// The 99th percentile of each realtime client's latency, relative to that without contention.
     pub latency: Vec<f64>,
-    /// The same relative to that alone or to one far access of the drive, whichever is longer.
+    /// The 99th percentile of each realtime client's latency, relative to the longer of two: that
+    /// without contention, and that of a far access of the drive.
     pub latency_far: Vec<f64>,
-    /// Where clients must get their shares: the relative difference between the two farthest apart.
+    /// The relative difference between the two clients that are furthest apart, if clients must get
+    /// their shares.
     pub share_off: Option<f64>,
     /// The longest wait of the idle class, in milliseconds.
     pub idle_wait: Option<f64>,
-    /// Whether auditors watched.
+    /// True if auditors observed the run.
     pub audited: bool,
     /// The number of violations that auditors found, and the first of them.
     pub findings: (u64, String),
-    /// Why there is no outcome: a panic or an error.
+    /// The reason why there is no outcome: a panic or an error.
     pub broken: Option<String>,
 }
 
 impl Outcome {
-    /// Whether every promise was kept in every second.
+    /// Returns true if every promise was kept in every second.
     pub fn kept(&self) -> bool {
         self.worst >= 1.0
     }
 }
 
-/// What a realtime client gets, with its max in force, relative to what it gets alone.
+/// The service of a realtime client with its max in force, relative to that without contention.
 #[derive(Clone, Copy, Debug)]
 pub struct Served {
-    /// Beside all others.
+    /// The part that it gets among all other clients.
     pub among_all: f64,
-    /// Beside the promised and the realtime ones only.
+    /// The part that it gets among only the promised and the realtime clients.
     pub beside_promised: f64,
 }
 
 impl Served {
-    /// Whether it gets nine tenths beside the promised and realtime clients.
+    /// Returns true if it gets 90 % among the promised and realtime clients.
     pub fn is_feasible(&self) -> bool {
         self.beside_promised >= 0.9
     }
 
-    /// Whether it gets less than nine tenths beside all.
+    /// Returns true if it gets less than 90 % among all clients.
     pub fn is_short(&self) -> bool {
         self.among_all < 0.9
     }
 }
 
-/// The runs that a case is held against.
+/// The runs with which a case is compared.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reference {
-    /// All clients under `none`.
+    /// The service of all clients under `none`.
     pub none: Vec<Got>,
-    /// All clients under `bfq-bytes`.
+    /// The service of all clients under `bfq-bytes`.
     pub bfq: Vec<Got>,
-    /// The promises under `bfq-bytes`, second by second.
+    /// The verdicts about promises under `bfq-bytes`, second by second.
     pub judged_bfq: Vec<Judged>,
-    /// By client: bytes per second alone on the drive, without contract; `None` if that was not run.
+    /// The bytes per second of each client alone on the drive, without contract. `None` if that was
+    /// not run.
     pub alone: Vec<Option<f64>>,
-    /// By client: realtime ones alone, under `contract`.
+    /// The service of each realtime client alone on the drive, under `contract`.
     pub realtime: Vec<Option<Got>>,
     /// The 99th percentile of far reads alone, in nanoseconds, if there is a realtime client.
     pub far: Option<u64>,
-    /// What promised and realtime clients do without the others.
+    /// The service of promised and realtime clients without the others.
     pub promised: Without,
-    /// Millionths of the drive's time that are promised.
+    /// The part of the drive's time that is promised, in millionths.
     pub time: u64,
 }
 
-/// Promised and realtime clients without the others.
+/// The run of promised and realtime clients without the others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Without {
-    /// By client: what they get under `contract`.
+    /// The service of each of these clients under `contract`.
     pub clients: Vec<Option<Got>>,
-    /// Whether they keep every promise with some reserve, under `contract` or `none`.
+    /// True if every promise is kept with some reserve, under `contract` or `none`.
     pub keeps: bool,
 }
 
 /// All runs of a case.
 #[derive(Debug)]
 pub struct Trial {
-    /// What it is held against.
+    /// The runs with which `contract` is compared.
     pub reference: Reference,
-    /// All clients under `contract`.
+    /// The results of all clients under `contract`.
     pub contract: Played,
-    /// The promises under `contract`, second by second.
+    /// The verdicts about promises under `contract`, second by second.
     pub judged: Vec<Judged>,
-    /// Whether auditors watched.
+    /// True if auditors observed the run.
     pub audited: bool,
 }
 
-/// Maximum number of different programs that are run alone.
+/// The maximum number of different programs that are run alone.
 const ALONE: usize = 8;
 
-/// Event capacity of an audited layer: more than any call publishes.
+/// The event capacity of an audited layer, which is more than any call publishes.
 const EVENTS: u32 = 1 << 16;
 
-/// Length of the runs alone, in seconds.
+/// The length of the runs alone, in seconds.
 const ALONE_SECONDS: u64 = 2;
 
-/// The panic or the error in which a case, or a run of it, ended.
+/// The panic or error that ended a case or a run of it, in words.
 pub type Broken = String;
 
-/// Runs a case under a policy.
+/// Runs a case under a policy, with auditors if `audited` is true.
 ///
 /// # Errors
-/// Why the case cannot be run, in words.
+/// Returns the reason if the case cannot be run, in words.
 pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broken> {
     if !audited {
         return observed(case, policy, None, None);
     }
     let mut auditors = Auditors::new();
     let played = observed(case, policy, Some(EVENTS), Some(&mut auditors))?;
+    // The run ends with requests in flight, so that nothing can be checked for being left over.
     let found = auditors.end(false);
     let first = found.kept().first().map(ToString::to_string);
     Ok(Played {
@@ -182,10 +191,10 @@ pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broke
     })
 }
 
-/// Runs a case under a policy, and somebody watches.
+/// Runs a case under a policy, with an additional observer.
 ///
 /// # Errors
-/// Why the case cannot be run, in words.
+/// Returns the reason if the case cannot be run, in words.
 pub fn play_with(
     case: &Case,
     policy: &Policy,
@@ -202,6 +211,7 @@ fn observed(
 ) -> Result<Played, Broken> {
     let mut scenario = case.scenario.clone();
     if let Some(events) = events {
+        // Auditors listen to all events, for which the default capacity may be too small.
         scenario.sizes = Some(scenario.sizes(policy).events(events));
     }
     let mut watch = Watch::new(case, policy);
@@ -230,6 +240,7 @@ fn got(results: &Results) -> Vec<Got> {
         Got {
             bytes: meter.bytes(),
             seconds: seconds.iter().map(|w| w.bytes).collect(),
+            // A histogram without values has no quantiles.
             p99: if meter.latency().is_empty() {
                 0
             } else {
@@ -240,18 +251,18 @@ fn got(results: &Results) -> Vec<Got> {
     clients.collect()
 }
 
-/// Does all runs of a case.
+/// Performs all runs of a case.
 ///
 /// # Errors
-/// Why one of them failed.
+/// Returns the reason if one of the runs fails.
 pub fn trial(case: &Case, audited: bool) -> Result<Trial, Broken> {
     against(case, reference(case)?, audited)
 }
 
-/// Does the runs that a case is held against.
+/// Performs the runs with which a case is compared.
 ///
 /// # Errors
-/// Why one of them failed.
+/// Returns the reason if one of the runs fails.
 pub fn reference(case: &Case) -> Result<Reference, Broken> {
     let none = play(case, &Policy::none(), false)?;
     let bfq = play(
@@ -271,10 +282,10 @@ pub fn reference(case: &Case) -> Result<Reference, Broken> {
     })
 }
 
-/// Runs a case under `contract`, and holds it against runs of the same case.
+/// Runs a case under `contract`, and compares it with the reference runs of the same case.
 ///
 /// # Errors
-/// Why it failed.
+/// Returns the reason if the run fails.
 pub fn against(case: &Case, reference: Reference, audited: bool) -> Result<Trial, Broken> {
     let contract = play(case, &Policy::contract(), audited)?;
     Ok(Trial {
@@ -285,13 +296,15 @@ pub fn against(case: &Case, reference: Reference, audited: bool) -> Result<Trial
     })
 }
 
-/// Bytes per second of each client with the drive to itself.
+/// Measures the bytes per second of each client with the drive to itself. Clients with equal work
+/// share a run.
 fn alone(case: &Case) -> Result<Vec<Option<f64>>, Broken> {
     let mut known: Vec<(_, f64)> = Vec::new();
     let mut all = Vec::new();
     for (index, client) in case.scenario.clients.iter().enumerate() {
         let rate = known.iter().find(|(known, _)| *known == work(client));
         let mut rate = rate.map(|(_, rate)| *rate);
+        // Each different program takes a run of its own, so their number is bounded.
         if rate.is_none() && known.len() < ALONE {
             let played = play(&case.alone(index, ALONE_SECONDS), &Policy::none(), false)?;
             let alone = played.clients[0].bytes as f64 / ALONE_SECONDS as f64;
@@ -303,7 +316,7 @@ fn alone(case: &Case) -> Result<Vec<Option<f64>>, Broken> {
     Ok(all)
 }
 
-/// Each realtime client alone, under contract.
+/// Runs each realtime client alone, under `contract`.
 fn realtime(case: &Case) -> Result<Vec<Option<Got>>, Broken> {
     let one = |index| {
         if !case.is_realtime(index) {
@@ -315,8 +328,8 @@ fn realtime(case: &Case) -> Result<Vec<Option<Got>>, Broken> {
     (0..case.scenario.clients.len()).map(one).collect()
 }
 
-/// The latency of one far access after another, with the drive otherwise idle. A realtime client that a disk serves from its read cache
-/// alone is not served from there beside others.
+/// Measures the latency of one far access after another, with the drive otherwise idle. A disk may
+/// serve a realtime client from its read cache if the client is alone, but not among other clients.
 fn far(case: &Case) -> Result<Option<u64>, Broken> {
     let Some(far) = case.far_accesses(1).filter(|_| case.has_realtime()) else {
         return Ok(None);
@@ -325,7 +338,7 @@ fn far(case: &Case) -> Result<Option<u64>, Broken> {
     Ok(Some(played.clients[0].p99))
 }
 
-/// Promised and realtime clients without the other clients.
+/// Runs the promised and realtime clients without the other clients.
 fn promised(case: &Case) -> Result<Without, Broken> {
     let all = 0..case.scenario.clients.len();
     let is_there = |c: usize| case.is_client_promised(c) || case.is_realtime(c);
@@ -339,6 +352,7 @@ fn promised(case: &Case) -> Result<Without, Broken> {
         judged.iter().all(Judged::is_kept)
     };
     let played = play(&there, &Policy::contract(), false)?;
+    // A promise is feasible if any schedule keeps it. One of two policies suffices as evidence.
     let keeps = keeps(&played) || keeps(&play(&there, &Policy::none(), false)?);
     let mut got = played.clients.into_iter();
     let clients = all.map(|c| is_there(c).then(|| got.next()).flatten());
@@ -349,14 +363,16 @@ fn promised(case: &Case) -> Result<Without, Broken> {
 }
 
 impl Trial {
-    /// The outcome of all runs.
+    /// Returns the outcome of all runs.
     pub fn outcome(&self, case: &Case) -> Outcome {
         let worst = judge::worst(&self.judged);
         let reference = &self.reference;
         let bfq_keeps = reference.judged_bfq.iter().all(Judged::is_kept);
+        // Seconds just short of a promise are counted apart from those that are far off.
         let near = self.judged.iter().filter(|j| j.part() >= 0.9);
         let promised = case.groups().any(|g| case.is_promised(g));
         Outcome {
+            // The caller knows the seed, if the case was drawn.
             seed: 0,
             kind: case.kind(),
             title: title(case),
@@ -381,11 +397,13 @@ impl Trial {
         }
     }
 
-    /// What all get under contract and under another policy, each relative to what it gets alone.
+    /// Returns the total under `contract` divided by that under another policy. Both totals are
+    /// relative to the clients' bandwidth alone.
     fn total(&self, other: &[Got]) -> Option<f64> {
         let sum = |clients: &[Got]| -> f64 {
             let clients = clients.iter().zip(&self.reference.alone);
             let parts = clients.filter_map(|(got, alone)| {
+                // A client that got nothing alone has no relative bandwidth.
                 let alone = alone.filter(|a| *a > 0.0)?;
                 Some(got.bytes as f64 / alone)
             });
@@ -395,7 +413,7 @@ impl Trial {
         (other > 0.0).then(|| sum(&self.contract.clients) / other)
     }
 
-    /// What realtime clients get that get something alone.
+    /// Returns the service of the realtime clients that get any service alone.
     fn served(&self) -> Vec<Served> {
         let Reference {
             realtime, promised, ..
@@ -413,26 +431,30 @@ impl Trial {
         parts.collect()
     }
 
-    /// Of each realtime client, relative to its latency alone, which counts as `least` at the least.
+    /// Returns the latency of each realtime client relative to its latency alone, which counts as
+    /// at least `least`.
     fn latency(&self, least: u64) -> Vec<f64> {
         let clients = self.contract.clients.iter().zip(&self.reference.realtime);
         let ratios = clients.filter_map(|(got, alone)| {
             let alone = alone.as_ref().map(|a| a.p99).filter(|a| *a > 0)?;
+            // Without a completed request, there is no latency to compare.
             (got.p99 > 0).then(|| got.p99 as f64 / alone.max(least) as f64)
         });
         ratios.collect()
     }
 
     fn idle_wait(&self, case: &Case) -> Option<f64> {
+        // A freeze makes the idle class wait under every policy.
         if case.scenario.freeze.is_some() {
             return None;
         }
         self.contract.watch.starved().map(|ns| ns as f64 / 1e6)
     }
 
-    /// How far clients that differ only in their shares are from these shares, over the ten seconds from the second on: the
-    /// largest bandwidth per share divided by the smallest, less one. A client that gets nine tenths of what it gets alone cannot
-    /// use more, and is not compared with those of smaller shares.
+    /// Returns how far clients that differ only in their shares are from these shares, over the ten
+    /// seconds from the third on. It is the largest bandwidth per share divided by the smallest,
+    /// less one. A client that gets 90 % of its bandwidth alone cannot use more, and is not
+    /// compared with clients of smaller shares.
     fn share_off(&self, case: &Case) -> Option<f64> {
         let mut most: Option<f64> = None;
         let clients: Vec<usize> = (0..case.scenario.clients.len())
@@ -449,19 +471,23 @@ impl Trial {
         most
     }
 
-    /// The relative difference between two clients, less one request of each: no share is kept more finely than that.
+    /// Returns the relative difference between two clients, less one request of each, because no
+    /// share is kept more finely than that.
     fn apart(&self, case: &Case, a: usize, b: usize) -> Option<f64> {
         const SECONDS: u64 = 10;
         let bytes = |c: usize| -> u64 {
             let seconds = &self.contract.clients[c].seconds;
+            // The first two seconds contain the start of the clients.
             seconds.iter().skip(2).take(SECONDS as usize).sum()
         };
         let share = |c: usize| f64::from(case.scenario.contract(c).share);
         let (less, more) = if share(a) <= share(b) { (a, b) } else { (b, a) };
         let alone = self.reference.alone[more]?;
+        // The client is bounded by its own program, and not by the scheduler.
         if bytes(more) as f64 >= 0.9 * alone * SECONDS as f64 {
             return None;
         }
+        // With correct shares, the bandwidth per share is the same for all.
         let each = |c: usize| bytes(c) as f64 / share(c);
         let (low, high) = if each(less) <= each(more) {
             (less, more)
@@ -474,7 +500,7 @@ impl Trial {
     }
 }
 
-/// Whether a client is one of those that must get their shares.
+/// Returns true if a client is one of those that must get their shares.
 fn is_clone(case: &Case, at: usize) -> bool {
     let client = &case.scenario.clients[at];
     let (group, program) = (client.group, &client.program);
@@ -486,6 +512,7 @@ fn is_clone(case: &Case, at: usize) -> bool {
     let free = contract.class == Class::BestEffort
         && !contract.max.is_limited()
         && !case.is_client_promised(at);
+    // Only a client that always has requests uses all of its share.
     let closed = program.arrival == (weir_model::load::Arrival::Closed { think: Span::ZERO });
     let below_root = case.path(group).count() == 1;
     let alone = case
@@ -496,6 +523,7 @@ fn is_clone(case: &Case, at: usize) -> bool {
         .count()
         == 1;
     let unchanged = case.scenario.changes.iter().all(|c| c.group != group);
+    // Two seconds of start, and ten that are measured.
     case.seconds() >= 12
         && still
         && free
@@ -507,7 +535,7 @@ fn is_clone(case: &Case, at: usize) -> bool {
         && unchanged
 }
 
-/// The drive and the number of clients, in a few words.
+/// Describes the drive and the number of clients, in a few words.
 pub fn title(case: &Case) -> String {
     let drive = &case.scenario.drive;
     let name = profile::name_of(drive).map(str::to_owned);
@@ -524,12 +552,13 @@ pub fn title(case: &Case) -> String {
     )
 }
 
-/// As [`trial`] and its outcome; a panic is an outcome, too.
+/// Performs all runs of a case and returns the outcome. A panic is an outcome as well.
 pub fn outcome(case: &Case, audited: bool) -> Outcome {
     outcome_against(case, caught(|| reference(case)), audited)
 }
 
-/// As [`against`] and its outcome; a panic is an outcome, too.
+/// Compares a case with its reference runs, as [`against`], and returns the outcome. A panic is an
+/// outcome as well.
 pub fn outcome_against(
     case: &Case,
     reference: Result<Reference, Broken>,
@@ -554,15 +583,17 @@ fn millionths(time: u64) -> f64 {
     time as f64 / 1e6
 }
 
-/// A panic is a reason why there is nothing, too.
+/// Runs a function and converts a panic into an error.
 pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
+    // The state behind a panic is dropped, so that it cannot be seen broken.
     let came = catch_unwind(AssertUnwindSafe(run));
     came.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    // A panic with arguments carries a `String`, and one without them a `&str`.
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     format!("panic: {}", text.unwrap_or_default())
 }

@@ -1,4 +1,5 @@
-//! Observes a run: what each group with a promise got in each second, when it waited, and how long the idle class waited.
+//! Observes a run: the service of each promised group in each second, its waits, and the waits of
+//! the idle class.
 
 use crate::search::case::Case;
 use std::collections::HashMap;
@@ -9,32 +10,34 @@ use weir_core::{
 use weir_measure::promise::{self, Second};
 use weir_sim::Policy;
 
-/// What was observed of a run's groups.
+/// An observer of a run that measures its groups.
 #[derive(Debug)]
 pub struct Watch {
-    /// By group, from 0 (the root).
+    /// The groups, from 0 (the root).
     nodes: Vec<Node>,
-    /// By group: itself and the groups above it.
+    /// For each group, the group itself and the groups above it.
     paths: Vec<Vec<u32>>,
-    /// By slot.
+    /// The streams, by slot.
     streams: Vec<Option<Stream>>,
-    /// Bytes of a request that is not longer because the host cuts what is.
+    /// The length in bytes at which the host cuts longer requests.
     longest: u32,
-    /// Of requests that were cut: the first part of each other one, and by that the number of parts that are not over.
+    /// For each later part of a request that was cut, the cookie of the first part.
     parts: HashMap<Cookie, Cookie>,
+    /// For the first part of each request that was cut, the number of parts that are not completed.
     left: HashMap<Cookie, u32>,
 }
 
-/// What was observed of a group.
+/// The measurements of a group.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// The seconds that have ended.
     pub seconds: Vec<Second>,
-    /// For the idle class: the longest time for which it had something to send and nothing was dispatched, in nanoseconds.
+    /// The longest time for which a group of the idle class had something to send and nothing was
+    /// dispatched, in nanoseconds.
     pub starved: u64,
     watch: promise::Watch,
     idle: bool,
-    /// Bytes that were not dispatched.
+    /// The number of bytes that wait for dispatch.
     queued: u64,
     served_at: Instant,
 }
@@ -48,7 +51,7 @@ struct Stream {
 }
 
 impl Watch {
-    /// For a run of `case` under `policy` that has not begun.
+    /// Creates the observer of a run of `case` under `policy`, before the run begins.
     pub fn new(case: &Case, policy: &Policy) -> Self {
         let node = |idle| Node {
             seconds: Vec::with_capacity(case.seconds() as usize),
@@ -71,18 +74,19 @@ impl Watch {
         }
     }
 
-    /// What was observed of a group.
+    /// Returns the measurements of a group.
     pub fn group(&self, group: GroupId) -> &Node {
         &self.nodes[group.0 as usize]
     }
 
-    /// Of all groups of the idle class, the longest wait in nanoseconds. `None` if there is none.
+    /// Returns the longest wait of all groups of the idle class, in nanoseconds, or `None` if there
+    /// is no such group.
     pub fn starved(&self) -> Option<u64> {
         let idle = self.nodes.iter().filter(|n| n.idle);
         idle.map(|n| n.starved).max()
     }
 
-    /// The run has ended.
+    /// Ends the observation at the end of the run.
     pub fn end(&mut self, now: Instant) {
         for node in &mut self.nodes {
             node.pass(now);
@@ -112,7 +116,8 @@ impl Watch {
         }
     }
 
-    /// Requests were accepted together. One that goes on where one of the greatest length ended is a part of the same request of a client.
+    /// Counts requests that were accepted together. A request that continues where one of the
+    /// maximum length ended is a part of the same request of a client.
     fn accepted(&mut self, now: Instant, batch: &[Request]) {
         let mut first = 0;
         for (at, request) in batch.iter().enumerate() {
@@ -120,11 +125,14 @@ impl Watch {
             let is_part = before.is_some_and(|b| {
                 let end = b.offset + u64::from(b.length);
                 b.length == self.longest
+                    // The host cuts one request into parts that are adjacent and of the maximum
+                    // length.
                     && (b.stream, b.op, end) == (request.stream, request.op, request.offset)
             });
             if is_part {
                 let whole = batch[first].cookie;
                 self.parts.insert(request.cookie, whole);
+                // The first part counts as one.
                 *self.left.entry(whole).or_insert(1) += 1;
             } else {
                 first = at;
@@ -135,7 +143,8 @@ impl Watch {
         }
     }
 
-    /// True if a request of a client is over with this one, which may be the last part of it.
+    /// Returns true if this completes a request of a client. It may have been the last part of a
+    /// longer one.
     fn is_whole(&mut self, cookie: Cookie) -> bool {
         let whole = self.parts.remove(&cookie).unwrap_or(cookie);
         let Some(left) = self.left.get_mut(&whole) else {
@@ -185,6 +194,7 @@ impl Watch {
         for &node in &self.paths[stream.group.0 as usize] {
             let node = &mut self.nodes[node as usize];
             node.pass(now);
+            // A closed stream's requests no longer wait for anything.
             (0..stream.outstanding).for_each(|_| node.watch.over(false));
             node.unqueue(now, stream.queued);
         }
@@ -247,12 +257,14 @@ impl Node {
                 }
             }
             Outcome::Error(_) => self.watch.failed(done.length.into()),
+            // A cancelled request was given up by its client and is owed nothing.
             Outcome::Cancelled => {}
         }
     }
 
     #[inline]
     fn queue(&mut self, now: Instant, length: u64) {
+        // The wait begins with the first request after an empty queue.
         if self.queued == 0 {
             self.served_at = now;
         }
@@ -284,7 +296,8 @@ mod tests {
     #[test]
     fn the_idle_class_starves_while_the_drive_takes_nothing() {
         let starved = |depth: u32, class: &str| {
-            // One command at a time, 10 ms each, and no service for the second from 500 ms on.
+            // The drive serves one command at a time, in 10 ms each, and nothing during the second
+            // from 500 ms on.
             let case = reader(
                 "duration = \"2s\"\nfreeze = { first = \"500ms\", length = \"1s\", every = \"9s\" }\n\
                  drives = [{ kind = \"null\", service = \"10ms\", tags = 1, queues = 1, command = \"128KiB\" }]",
@@ -293,6 +306,8 @@ mod tests {
             let played = play(&case, &Policy::none(), false).expect("it can be played");
             played.watch.starved().map(|ns| ns / 1_000_000)
         };
+        // Three of the four requests wait in the queue during the freeze of 1,000 ms, and until the
+        // command in the drive has ended: 1,010 ms.
         assert_eq!(starved(4, "idle"), Some(1010));
         assert_eq!(
             starved(1, "idle"),
@@ -304,7 +319,8 @@ mod tests {
 
     #[test]
     fn a_request_that_the_host_cuts_is_one() {
-        // A request of 1 MiB takes 8 commands of 10 ms.
+        // A request of 1 MiB takes 8 commands of 128 KiB in 10 ms each, so that two seconds serve
+        // 25 requests.
         let case = reader(
             "duration = \"2s\"\n\
              drives = [{ kind = \"null\", service = \"10ms\", tags = 1, queues = 1, command = \"128KiB\" }]",

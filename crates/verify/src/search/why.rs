@@ -1,7 +1,8 @@
-//! Why a promise was broken: what the drive did instead, in the worst second of a case.
+//! The cause of a broken promise: the use of the drive's time in the worst second of a case.
 //!
-//! What a group lacks would have taken the drive as long as what it got took, in proportion. The cause is the first of those below
-//! whose time, with that of the ones before it, would have been enough.
+//! The amount that a group lacks would have taken time in proportion to the amount that it got. The
+//! cause is the first of the [`Cause`]s below whose time, together with the time of those before
+//! it, would have been enough.
 
 use crate::search::case::Case;
 use crate::search::judge::{self, Judged};
@@ -12,26 +13,28 @@ use weir_core::Class;
 use weir_sim::Policy;
 
 listed! {
-    /// Whose the time was that would have been enough.
+    /// The clients whose time would have been enough for the promise.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
     pub enum Cause {
-        /// Requests of clients without a promise, or nobody.
+        /// Requests of clients without a promise, or idle time.
         Unpromised = "unpromised",
-        /// Their flushes.
+        /// Flushes of clients without a promise.
         Flushes = "flushes",
-        /// Realtime clients.
+        /// Realtime clients, with their flushes.
         Realtime = "realtime",
-        /// Others that were promised something.
+        /// Other clients with a promise.
         Promised = "promised",
-        /// Nobody: at what its requests cost then, the second was too short for it.
+        /// No client: with the cost of its requests at that time, the whole second was too short
+        /// for the promise.
         Cost = "cost",
-        /// Nothing of it was served, so that it is not known what it would have cost.
+        /// Unknown, because the group got no service, so that the cost of its requests is not
+        /// known.
         Unserved = "unserved",
     }
 }
 
 impl Cause {
-    /// In words.
+    /// Returns the description of the cause for people.
     pub fn words(self) -> &'static str {
         match self {
             Self::Unpromised => "what clients without a promise had would have been enough",
@@ -46,24 +49,24 @@ impl Cause {
     }
 }
 
-/// What the drive's time went to in the worst second of a case, in nanoseconds.
+/// The use of the drive's time in the worst second of a case, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Why {
-    /// The promise.
+    /// The verdict about the promise that was missed.
     pub missed: Judged,
-    /// Nanoseconds that the bytes it lacks would have taken; zero if nothing was served.
+    /// The time that the missing amount would have taken, or zero if nothing was served.
     pub lacks: u64,
-    /// The group's own time, flushes included.
+    /// The group's own time, with flushes.
     pub own: u64,
-    /// Time of those without a promise.
+    /// The time of requests of clients without a promise.
     pub unpromised: u64,
-    /// Of their flushes.
+    /// The time of flushes of clients without a promise.
     pub flushes: u64,
-    /// Of realtime clients, flushes included.
+    /// The time of realtime clients, with flushes.
     pub realtime: u64,
-    /// Of others that were promised something, flushes included.
+    /// The time of other clients with a promise, with flushes.
     pub promised: u64,
-    /// Nothing was in flight.
+    /// The time in which nothing was in flight.
     pub idle: u64,
 }
 
@@ -81,6 +84,7 @@ impl Why {
         };
         for group in case.groups() {
             let at = group.0 as usize;
+            // Only for clients without a promise, requests and flushes are separate causes.
             let both = spent.requests[at] + spent.flushes[at];
             if case.path(group).any(|g| g == missed.group) {
                 why.own += both;
@@ -93,18 +97,20 @@ impl Why {
                 why.flushes += spent.flushes[at];
             }
         }
+        // The time of the missing amount is proportional to that of the served amount.
         let lacks = u128::from(why.own) * u128::from(missed.lacks);
         let lacks = lacks.checked_div(missed.served.into());
         why.lacks = lacks.unwrap_or(0) as u64;
         why
     }
 
-    /// Whose the time was.
+    /// Returns the cause: the first kind of clients whose time would have been enough.
     pub fn cause(&self) -> Cause {
         if self.missed.served == 0 {
             return Cause::Unserved;
         }
         let parts = [
+            // Idle time could also have been used for the promise.
             (Cause::Unpromised, self.unpromised + self.idle),
             (Cause::Flushes, self.flushes),
             (Cause::Realtime, self.realtime),
@@ -142,10 +148,11 @@ impl Display for Why {
     }
 }
 
-/// The worst second of a case under `contract`; `None` if every promise is kept in every second.
+/// Finds the cause in the worst second of a case under `contract`. Returns `None` if every promise
+/// is kept in every second.
 ///
 /// # Errors
-/// Why the case cannot be run, in words.
+/// Returns the reason if the case cannot be run, in words.
 pub fn why(case: &Case) -> Result<Option<Why>, Broken> {
     let mut ledger = Ledger::new(case);
     let played = trial::play_with(case, &Policy::contract(), &mut ledger)?;
@@ -155,7 +162,7 @@ pub fn why(case: &Case) -> Result<Option<Why>, Broken> {
     Ok(worst.map(|missed| Why::new(case, missed, second(missed))))
 }
 
-/// How many have which cause.
+/// Prints the number of cases of each cause.
 pub fn table(all: &[Why]) -> String {
     let mut text = String::new();
     for cause in Cause::ALL {
@@ -170,8 +177,9 @@ mod tests {
     use super::*;
     use weir_core::GroupId;
 
-    /// Four clients: a stream that is promised half of what the drive can do, and three that read at random, the second of which is realtime
-    /// and the third promised something.
+    /// Returns a case of four clients: a stream that is promised half of the drive's bandwidth, and
+    /// three clients that read at random. The second of these is a realtime client, and the third
+    /// has a promise.
     fn case() -> Case {
         let at_random = |name: &str, more: &str| {
             format!(
@@ -189,12 +197,14 @@ mod tests {
         Case::read(&text.concat(), "why.toml").unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Half of a promise was served, for which the drive took as long as the first says; it did the other things in what is left.
+    /// Returns the cause if half of a promise was served. The drive needed `own` ms for that half,
+    /// and used the rest of the second for the others.
     fn cause(own: u64, unpromised: u64, flushes: u64, realtime: u64, promised: u64) -> Cause {
         let case = case();
         let missed = Judged {
             group: GroupId(1),
             second: 0,
+            // Half of the promise was served, so that the other half takes as long again.
             served: 50,
             owed: 100,
             lacks: 50,
@@ -211,6 +221,8 @@ mod tests {
 
     #[test]
     fn the_cause_is_whose_time_would_have_been_enough() {
+        // The first figure is the time that is lacking. The cause is the first of the others whose
+        // sum reaches it.
         assert_eq!(cause(300, 300, 200, 100, 100), Cause::Unpromised);
         assert_eq!(cause(300, 200, 100, 300, 100), Cause::Flushes);
         assert_eq!(cause(300, 100, 100, 100, 400), Cause::Realtime);

@@ -1,7 +1,8 @@
 //! Replays the corpus of the fuzzer of operations, and mutations of it.
 //!
-//! `corpus/operations/found-*` were found by `look_for_more` below, a small fuzzer of its own: it keeps an input that causes an
-//! event (see [`weir_verify::audit::Tally`]) that no kept input caused, or not as often.
+//! The files `corpus/operations/found-*` were found by `look_for_more` below, which is a small
+//! fuzzer of its own. It keeps an input that causes an event (see [`weir_verify::audit::Tally`])
+//! that no kept input caused, or more often than these.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +13,12 @@ use weir_verify::audit::random::{Random, Source};
 #[test]
 fn the_corpus_passes() {
     let corpus = corpus();
+    // An empty directory would let the test pass without testing anything.
     assert!(corpus.len() >= 20, "files are missing");
     for input in &corpus {
         fuzz::operations(input);
     }
+    // Without bytes, every decision is zero.
     fuzz::operations(&[]);
 }
 
@@ -32,7 +35,8 @@ fn mutations_of_the_corpus_pass() {
     }
 }
 
-/// `cargo test --release -p weir-verify --test it corpus:: -- --ignored` writes what it finds into the corpus.
+/// With `cargo test --release -p weir-verify --test it corpus:: -- --ignored`, this test writes new
+/// inputs into the corpus.
 #[test]
 #[ignore = "takes a while and writes into the source tree"]
 fn look_for_more() {
@@ -41,6 +45,7 @@ fn look_for_more() {
     for input in &kept {
         seen.extend(features(input));
     }
+    // The seed depends on the corpus, so that each call of this test searches elsewhere.
     let mut random = Random::new(seen.len() as u64);
     for _ in 0..200_000 {
         let mut input = if kept.is_empty() || random.once_in(16) {
@@ -62,10 +67,12 @@ fn look_for_more() {
                 &mut random,
             );
         }
+        // Long inputs take long to replay and rarely cause new events.
         input.truncate(1_200);
         let new = features(&input);
         if !new.is_subset(&seen) {
             seen.extend(new);
+            // FNV-1a, so that the name of an input depends only on its contents.
             let name = input.iter().fold(0xCBF2_9CE4_8422_2325u64, |h, &b| {
                 (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01B3)
             });
@@ -76,7 +83,7 @@ fn look_for_more() {
     }
 }
 
-/// The events that an input causes, and how often as an order of magnitude of four.
+/// Returns the events that an input causes, each with its number in powers of four.
 fn features(input: &[u8]) -> BTreeSet<(usize, u32)> {
     let mut summary = fuzz::perform(input).unwrap_or_else(|failure| panic!("{failure}"));
     let counts = summary.tally.counts().map(|count| *count).enumerate();
@@ -90,7 +97,7 @@ fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus/operations")
 }
 
-/// The files, in the order of their names.
+/// Returns the contents of the files, in the order of their names.
 fn corpus() -> Vec<Vec<u8>> {
     let entries = fs::read_dir(directory()).expect("the corpus is there");
     let mut paths: Vec<PathBuf> = entries

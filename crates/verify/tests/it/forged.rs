@@ -1,5 +1,6 @@
-//! Every auditor finds what it is there for, when what a layer did is forged on the way to it. The
-//! planted bugs that auditors must notice in a layer itself apply to the sources.
+//! Tests that every auditor finds violations of its rule, by forging the calls of a layer on their
+//! way to the auditors. The planted bugs, which auditors must notice in a layer itself, are tested
+//! with patched sources.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +12,10 @@ use weir_core::{
 use weir_verify::audit::random::{Random, record};
 use weir_verify::audit::{Audit, Found};
 
-/// Shows auditors recorded runs with `forge` applied to each call, until they find a violation.
+/// Passes recorded runs to the auditors, with `forge` applied to each call, until they find a
+/// violation.
 fn audit(mut forge: impl FnMut(&Call<'_>, Instant) -> Forged) -> Found {
+    // The same runs for every forgery.
     let mut seeds = Random::new(6);
     for _ in 0..40 {
         let record = record(seeds.bits(), 2_000);
@@ -51,7 +54,7 @@ fn audit(mut forge: impl FnMut(&Call<'_>, Instant) -> Forged) -> Found {
     Found::default()
 }
 
-/// What an auditor is shown.
+/// The call that the auditors receive instead of the recorded one.
 enum Forged {
     As,
     Poll(Vec<Output>, Option<Wake>),
@@ -84,7 +87,7 @@ fn audit_pieces(forge: impl Fn(&mut Dispatch)) -> Found {
     })
 }
 
-/// Loses outputs of polls.
+/// Removes outputs of polls.
 fn audit_without(is_lost: impl Fn(&Output) -> bool) -> Found {
     audit_outputs(|output, out| out.extend(Some(*output).filter(|o| !is_lost(o))))
 }
@@ -95,6 +98,7 @@ fn first(found: &Found) -> &'static str {
 
 #[test]
 fn what_is_not_forged_is_not_found() {
+    // The auditors report nothing for the recorded runs themselves.
     assert_eq!(audit(|_, _| Forged::As).kept(), []);
 }
 
@@ -102,12 +106,14 @@ fn what_is_not_forged_is_not_found() {
 fn an_answer_that_is_lost_or_doubled_or_wrong_is_noticed_by_once() {
     let mut seen = 0;
     let mut lost = |output: &Output, out: &mut Vec<Output>| {
+        // The fiftieth completion is lost, when many requests are in flight.
         seen += u32::from(matches!(output, Output::Done(_)));
         if seen != 50 || !matches!(output, Output::Done(_)) {
             out.push(*output);
         }
     };
-    // The stream in which it is missing may be closed, and its slot reused, before the run ends; a drive that is never done is noticed, too.
+    // The stream of the lost completion may be closed, and its slot reused, before the run ends. In
+    // that case, the auditors of space or wake-ups notice the loss.
     let found = audit_outputs(&mut lost);
     let by = ["once", "room", "wake"];
     assert!(by.contains(&first(&found)), "{:?}", found.kept());
@@ -169,7 +175,7 @@ fn a_lost_flag_or_a_flush_that_is_never_sent_is_noticed_by_durability() {
     assert_eq!(first(&bare), "durability");
     let is_flush = |o: &Output| matches!(o, Output::Dispatch(piece) if piece.op == Op::Flush);
     let found = audit_without(is_flush);
-    // It also looks as if work was not conserved, and as if the request was done too early.
+    // A lost flush also looks like missing work conservation.
     assert!(found.kept().iter().any(|v| v.auditor == "durability") || first(&found) == "conserve");
 }
 
@@ -180,11 +186,13 @@ fn a_wake_up_that_is_too_late_or_past_is_noticed() {
             outputs,
             wake: Some(wake),
         } => {
+            // The wake-up is one microsecond late.
             let at = wake.at + Span::from_micros(1);
             Forged::Poll(outputs.to_vec(), Some(Wake { at, ..wake }))
         }
         _ => Forged::As,
     };
+    // The auditor of the timer that is late notices it first.
     assert!(["wake", "ledger", "slices"].contains(&first(&audit(late))));
     let past = |call: &Call<'_>, now| match *call {
         Call::Poll {
@@ -228,7 +236,8 @@ fn sums_that_are_wrong_are_noticed_by_admission() {
     assert_eq!(first(&audit(more)), "admission");
 }
 
-/// Each patch of a planted bug applies to the sources, and states what must notice the bug.
+/// Each patch of a planted bug must apply to the sources, and must state the auditor or test that
+/// notices the bug.
 #[test]
 fn planted_bugs_apply() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -246,5 +255,6 @@ fn planted_bugs_apply() {
         assert!(output.status.success(), "{}: {why}", patch.display());
         patches += 1;
     }
+    // A wrong directory would let the test pass without a patch.
     assert!(patches > 80, "{patches} patches");
 }

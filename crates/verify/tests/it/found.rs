@@ -1,7 +1,8 @@
-//! Findings of searches, each as a small case: the promises, and the cost to the others and to the drive.
+//! Findings of searches, each reduced to a small case: promises that were broken, and the cost to
+//! other clients and to the drive.
 //!
-//! Each is a scenario in `tests/found/`, which `weir compare FILE` plays and
-//! `cargo run --release -p weir-verify --example promises -- --case FILE --seconds` judges.
+//! Each case is a scenario in `tests/found/`. `weir compare FILE` runs it, and `cargo run --release
+//! -p weir-verify --example promises -- --case FILE --seconds` judges it.
 
 use weir_core::Span;
 use weir_measure::promise::Rate;
@@ -10,17 +11,18 @@ use weir_verify::search::case::{Case, KINDS};
 use weir_verify::search::judge::Judged;
 use weir_verify::search::trial::{self, Got, Outcome, Trial};
 
-/// The idle class waits at most 200 ms and a request; the tests allow twice that.
+/// The longest permitted wait of the idle class in milliseconds. It waits for at most 200 ms and a
+/// request, and the tests allow twice that.
 const IDLE_MS: f64 = 400.0;
 
-/// All runs of a case, `contract` with every auditor.
+/// The results of all runs of a case. The run under `contract` has every auditor.
 struct Tried {
     case: Case,
     trial: Trial,
     outcome: Outcome,
 }
 
-/// A case of `tests/found/`.
+/// Reads a case of `tests/found/`.
 fn found(name: &str) -> Case {
     let file = format!("{}/tests/found/{name}.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
@@ -34,6 +36,7 @@ fn tried(name: &str) -> Tried {
 fn played(case: Case) -> Tried {
     let trial = trial::trial(&case, true).unwrap_or_else(|e| panic!("{e}\n{case}"));
     let outcome = trial.outcome(&case);
+    // Every case is audited as well.
     assert_eq!(outcome.findings, (0, String::new()), "{case}");
     assert_eq!(trial.contract.refusals, 0, "{case}");
     Tried {
@@ -44,7 +47,7 @@ fn played(case: Case) -> Tried {
 }
 
 impl Tried {
-    /// Asserts that the promises are feasible and kept in every judged second.
+    /// Asserts that the promises are feasible, and kept in every judged second.
     fn keeps(&self) {
         assert!(self.outcome.feasible, "{}", self.case);
         assert!(!self.trial.judged.is_empty(), "{}", self.case);
@@ -52,16 +55,18 @@ impl Tried {
         assert!(broken.is_empty(), "{broken:#?}\n{}", self.case);
     }
 
-    /// Asserts that a client gets this much in every second. A promise owes nothing while only flushes wait, so that a client that
-    /// syncs could starve with its promise kept.
+    /// Asserts that a client gets this rate in every second. A promise owes nothing while only
+    /// flushes wait, so that a client that syncs could starve although its promise is kept.
     fn gets(&self, client: usize, rate: u64) {
         let least = self.least(client);
         let short = Rate::new(rate, 0).is_some_and(|r| r.exceeds(least as f64));
         assert!(!short, "{least} of {rate}\n{}", self.case);
     }
 
-    /// Asserts that clients get nearly as much as under `none`, each relative to its bandwidth alone.
+    /// Asserts that clients get nearly as much as under `none`, each relative to its bandwidth
+    /// alone.
     fn wastes_nothing(&self) {
+        // The permitted total depends on the kind of drive: promises cost most on a disk.
         let [null, ssd, hdd] = [0.95, 0.9, 0.8];
         let least = [null, ssd, hdd][self.case.kind()];
         let total = self.outcome.total.expect("somebody got something");
@@ -69,7 +74,7 @@ impl Tried {
         assert!(total >= least, "{kind}: {total:.3} of none\n{}", self.case);
     }
 
-    /// Bytes per second of one client under `contract`.
+    /// Returns the bytes per second of one client under `contract`.
     fn rate(&self, client: usize) -> u64 {
         self.rate_in(&self.trial.contract.clients, client)
     }
@@ -78,24 +83,24 @@ impl Tried {
         played[client].bytes / self.case.seconds()
     }
 
-    /// Bytes of the client's worst second under `contract`.
+    /// Returns the bytes of the client's worst second under `contract`.
     fn least(&self, client: usize) -> u64 {
         let seconds = &self.trial.contract.clients[client].seconds;
         assert_eq!(seconds.len() as u64, self.case.seconds());
         *seconds.iter().min().expect("there was a second")
     }
 
-    /// Bytes per second of all clients under `contract`.
+    /// Returns the bytes per second of all clients under `contract`.
     fn all(&self) -> u64 {
         self.all_in(&self.trial.contract.clients)
     }
 
-    /// Bytes per second of all clients under `none`.
+    /// Returns the bytes per second of all clients under `none`.
     fn all_under_none(&self) -> u64 {
         self.all_in(&self.trial.reference.none)
     }
 
-    /// Bytes per second of all clients together.
+    /// Returns the bytes per second of all clients together.
     fn all_in(&self, played: &[Got]) -> u64 {
         let clients = 0..self.case.scenario.clients.len();
         clients.map(|c| self.rate_in(played, c)).sum()
@@ -116,27 +121,32 @@ fn a_realtime_client_leaves_the_drive_as_busy() {
 fn a_realtime_client_starves_nobody() {
     let tried = beside_realtime();
     tried.keeps();
+    // The max of the realtime client is 25 MB/s, of which a second may lack 1 %.
     assert!(tried.least(0) >= 24_750_000, "{}", tried.least(0));
 }
 
 #[test]
 fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
     let tried = tried("realtime-latency");
+    // 98 % of the max of 60 MB/s.
     assert!(tried.least(0) >= 58_800_000, "{}", tried.least(0));
     let [ratio] = tried.outcome.latency[..] else {
         panic!("one realtime client");
     };
+    // The tail latency may at most double.
     assert!(ratio <= 2.0, "{ratio:.2}");
     let (all, none) = (tried.all(), tried.all_under_none());
+    // The total may lose at most 5 %.
     assert!(all * 100 >= none * 95, "{all} of {none}");
 }
 
-/// A client that reads a page every millisecond or two, far less than its share; BFQ idles for it, at the cost of a quarter of the
-/// total.
+/// Client 3 reads a page every millisecond or two, which is far less than its share. BFQ idles for
+/// that client, at the cost of a quarter of the total.
 #[test]
 fn the_idle_class_takes_nobodys_turn() {
     let tried = tried("idle-class");
     let bfq = tried.rate_in(&tried.trial.reference.bfq, 3);
+    // In its worst second, the client must get a quarter of what BFQ gives it on average.
     assert!(tried.least(3) * 4 >= bfq, "{} beside {bfq}", tried.least(3));
     let wait = tried.outcome.idle_wait.expect("there is one of that class");
     assert!(wait <= IDLE_MS, "{wait} ms");
@@ -165,6 +175,7 @@ fn two_streams_on_a_disk_take_turns() {
     tried.keeps();
     let alone = tried.trial.reference.alone[0].expect("it was played") as u64;
     let all = tried.all();
+    // Together they must reach 80 % of a single stream, and the one without a promise an eighth.
     assert!(all * 10 >= alone * 8, "{all} of {alone}");
     assert!(tried.least(1) * 8 >= alone, "{} of {alone}", tried.least(1));
 }
@@ -190,13 +201,16 @@ fn a_stream_beside_random_reads_leaves_the_disk_as_busy() {
 fn eight_streams_on_a_disk_all_get_on() {
     let tried = tried("eight-streams");
     let (all, bfq) = (tried.all(), tried.all_in(&tried.trial.reference.bfq));
+    // The total must reach that of BFQ.
     assert!(all >= bfq, "{all} beside {bfq}");
     let rates: Vec<u64> = (0..8).map(|c| tried.rate(c)).collect();
     let least = rates.iter().min().expect("eight");
+    // An even division would give each an eighth. A stream must get at least half of that.
     assert!(least * 16 >= all, "{rates:?}");
 }
 
-/// A random reader beside fifteen readers of files, as in the comparison of BFQ and io.latency.
+/// Runs a random reader next to fifteen readers of files, as in the comparison of BFQ and
+/// io.latency.
 fn beside_fifteen_files(min: u64) -> Tried {
     let mut case = found("beside-fifteen-files");
     case.scenario.groups[0].contract.min = min;
@@ -208,6 +222,7 @@ fn what_a_promise_of_random_reads_leaves_of_a_disk_grows_as_it_shrinks() {
     let [more, less] = [400_000, 200_000].map(beside_fifteen_files);
     more.keeps();
     less.keeps();
+    // Half of the promise must leave the others at least 1.5 times as much.
     let others = |t: &Tried| t.all() - t.rate(0);
     assert!(
         others(&less) * 2 >= others(&more) * 3,
@@ -215,6 +230,7 @@ fn what_a_promise_of_random_reads_leaves_of_a_disk_grows_as_it_shrinks() {
         others(&less),
         others(&more)
     );
+    // None of the fifteen other clients starves.
     assert!((1..16).all(|c| less.rate(c) > 0));
 }
 
@@ -240,17 +256,20 @@ fn promises_that_are_exceeded_cost_nothing() {
         tried.keeps();
         tried.wastes_nothing();
         let (all, none) = (tried.all(), tried.all_under_none());
+        // The total may lose at most 10 %.
         assert!(all * 10 >= none * 9, "{all} of {none}");
     }
 }
 
-/// The promise leaves 150 MB/s; the tenant's share is an eleventh of these, all of it due to the member without a promise.
+/// The promise leaves 150 MB/s. The tenant's share is an eleventh of these, all of which is due to
+/// the member without a promise.
 #[test]
 fn a_member_has_what_the_tenants_share_leaves_it_beside_a_promised_one() {
     let tried = tried("member-beside-promised");
     tried.keeps();
     tried.wastes_nothing();
     let due = 150_000_000 / 11;
+    // In its worst second, the member must get half of the amount due.
     assert!(tried.least(1) * 2 >= due, "{} of {due}", tried.least(1));
 }
 
@@ -309,7 +328,8 @@ fn a_shallow_client_of_a_large_share_gets_it_beside_a_deep_one() {
     );
 }
 
-/// First in five, seven and twenty seconds: the second after a freeze is judged like any other.
+/// The freezes are one second in five, three in seven, and eight in twenty. The first second after
+/// a freeze is judged like any other.
 #[test]
 fn promises_are_kept_again_in_the_first_second_after_a_freeze() {
     for name in ["freezing-flash", "freezing-disk"] {
@@ -339,7 +359,7 @@ fn a_drive_that_is_only_slow_to_answer_has_no_turns() {
 fn pieces_are_not_cut_where_that_makes_the_drive_do_less() {
     let tried = tried("pieces-not-cut");
     tried.keeps();
-    // Split into 32 KiB it was a third.
+    // With pieces of 32 KiB it was a third.
     let total = tried.outcome.total.expect("somebody got something");
     assert!(total >= 0.8, "{total:.3} of none");
 }
@@ -349,13 +369,15 @@ fn a_promised_write_is_not_cut_into_two_that_take_as_long_each() {
     tried("write-not-cut").keeps();
 }
 
-/// Its first request takes the head there, far longer than its min gives it; the others go on where that one ended.
+/// The first request seeks, which takes far longer than the min allows. The following ones continue
+/// sequentially.
 #[test]
 fn a_stream_of_small_requests_is_waited_for_before_anything_is_known_of_the_disk() {
     tried("small-requests-first").keeps();
 }
 
-/// Its flushes wait for what the other has put into the drive's buffer: 3 % of the min when nothing bounds that.
+/// The flushes of this client wait for the data that the other one has put into the drive's buffer.
+/// Without a bound on that data, it got 3 % of its min.
 #[test]
 fn others_writes_leave_a_promised_client_short_flushes() {
     let tried = tried("short-flushes");
@@ -363,14 +385,16 @@ fn others_writes_leave_a_promised_client_short_flushes() {
     tried.gets(1, 20_000_000);
 }
 
-/// Both were behind by as much, so that each piece of one was followed by one of the other: 0.77 of the min, and a sixth of the total.
+/// Both clients were behind by the same amount, so that each piece of one was followed by one of
+/// the other. They got 0.77 of their min, and a sixth of the total.
 #[test]
 fn two_promised_streams_on_a_disk_take_turns_while_both_are_behind() {
     tried("both-behind").keeps();
 }
 
-/// Most requests go on where the one before ended, and the few that do not are dear: taken together they cost so little that there are no
-/// turns, and without turns it is never seen which of them are dear.
+/// Most requests continue where the previous one ended, and the few that do not are expensive.
+/// Taken together, seeks cost so little that there are no turns, and without turns it is never
+/// learned which requests are expensive.
 #[test]
 #[ignore = "0.16 of the min in the worst second; telling near from far in the beginning keeps it, and makes slow drives turn that do not"]
 fn that_going_elsewhere_is_dear_is_learned_where_few_go_elsewhere() {

@@ -1,5 +1,6 @@
-//! A backlogged client gets its max, to the request: over any length of time no less than `rate * t` less one request, and no
-//! more than `rate * t`, the burst and one request, if its driver keeps every wake-up.
+//! Tests that a backlogged client gets its max exactly. Over any length of time it gets at least
+//! `rate * t` less one request. It gets at most `rate * t`, the burst and one request, if its
+//! driver meets every wake-up.
 
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Max, Op, Output,
@@ -25,6 +26,7 @@ fn draw(random: &mut Random) -> Drawn {
         rate: if by_requests {
             random.magnitude(1 << 24)
         } else {
+            // From a kilobyte per second to 17 GB/s.
             1_000 + random.magnitude(1 << 34)
         },
         by_requests,
@@ -41,6 +43,7 @@ fn draw(random: &mut Random) -> Drawn {
 
 fn layer(drawn: &Drawn) -> (Audited, StreamId) {
     let config =
+        // A request is never longer than a command, so that each one has a single piece.
         Config::of(elevator::Config::None).drive(DriveShape::default().max_transfer(1 << 18));
     let mut layer = Witness::beside(config, false).unwrap();
     let max = if drawn.by_requests {
@@ -69,7 +72,7 @@ fn layer(drawn: &Drawn) -> (Audited, StreamId) {
     (layer, stream)
 }
 
-/// Keeps `depth` requests waiting; returns when each passed its limits.
+/// Keeps `depth` requests waiting. Returns the time at which each request passed its limits.
 fn releases(drawn: &Drawn) -> Vec<Instant> {
     let (mut layer, stream) = layer(drawn);
     let (mut out, mut done, mut now, mut waiting, mut cookie) =
@@ -101,12 +104,13 @@ fn releases(drawn: &Drawn) -> Vec<Instant> {
             .collect();
         waiting -= tags.len() as u64;
         done.extend(tags.iter().map(|_| now));
-        // What passes is served at once.
+        // The drive completes pieces at once, so that only the limit delays requests.
         layer.complete(now, &tags);
         if tags.is_empty() {
             now = wake.expect("requests wait for a limit").at;
         }
     }
+    // The auditors agree with the check below.
     assert_eq!(layer.observer().audit.found().kept(), [], "{drawn:?}");
     done
 }
@@ -129,7 +133,8 @@ fn a_backlogged_client_gets_its_rate_and_no_more() {
                 (i as u128 + 1) * amount * 1_000_000_000,
                 u128::from(at.as_nanos()),
             );
-            // Times are whole nanoseconds; a request that is due between two of them passes at the second.
+            // Times are whole nanoseconds, so that a request that is due between two of them passes
+            // at the second.
             assert!(
                 passed <= rate * time + burst + amount * 1_000_000_000,
                 "{i}: {drawn:?}"

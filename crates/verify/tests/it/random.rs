@@ -1,4 +1,5 @@
-//! The core survives random operations with drawn configurations, and they show the auditors every kind of event.
+//! Tests that the core survives random operations with drawn configurations, and that these cause
+//! every kind of event.
 
 use weir_measure::promise::{Cause, Seconds};
 use weir_verify::audit::Tally;
@@ -17,10 +18,12 @@ fn random_operations_break_nothing_and_reach_everything() {
             Err(failure) => panic!("{failure}"),
         }
     }
+    // An event that never occurs would leave its auditor without work.
     assert!(tally.missing().is_empty(), "{tally:?}");
     let sum = seconds.kept + seconds.all_short() + seconds.all_excused();
     assert_eq!(seconds.promised, sum);
-    // Each verdict and each reason occurs, except the one that needs a client alone on its drive.
+    // Each verdict and each reason must occur, except the one that needs a client alone on its
+    // drive.
     let [idle, suspended, limit, ..] = seconds.excused;
     assert!(
         [seconds.kept, idle, suspended, limit]
@@ -28,7 +31,8 @@ fn random_operations_break_nothing_and_reach_everything() {
             .all(|n| *n > 0),
         "{seconds:?}"
     );
-    // What a server's thread does is not the core's, so two reasons occur in a live server only.
+    // The threads of a server are not part of the core, so that two reasons occur only in a live
+    // server.
     for why in [
         Cause::Neighbour,
         Cause::Idling,

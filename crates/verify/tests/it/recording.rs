@@ -1,4 +1,4 @@
-//! A recorded run is replayed to the byte, and can be audited afterwards.
+//! Tests that a recorded run is replayed byte for byte, and can be audited afterwards.
 
 use weir_core::record::{Call, Reader, Recorder, ReplayError};
 use weir_core::{Span, Wake};
@@ -17,7 +17,7 @@ fn recorded_runs_are_replayed_to_the_byte_and_audited() {
     }
 }
 
-/// The record with every wake later; none if there is no wake in it.
+/// Returns the record with every wake-up later, or `None` if there is no wake-up in it.
 fn forged(record: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new();
     reader.feed(record);
@@ -29,6 +29,7 @@ fn forged(record: &[u8]) -> Option<Vec<u8>> {
                 outputs,
                 wake: Some(wake),
             } => {
+                // The smallest possible difference.
                 let at = wake.at + Span::from_nanos(1);
                 let wake = Some(Wake { at, ..wake });
                 forged.append(frame.now, &Call::Poll { outputs, wake });

@@ -1,4 +1,4 @@
-//! A search of a few seeds from beginning to end: its result depends on the seeds alone.
+//! Tests a search of a few seeds from beginning to end. Its result depends only on the seeds.
 
 use weir_config::profile;
 use weir_core::{Capacity, Contract, GroupId, Span};
@@ -38,6 +38,7 @@ fn outcomes_do_not_depend_on_jobs_and_nothing_panics() {
     assert_eq!(kept.draw, PLAN.draw);
     let mut again = search_again(kept, 2, |_| {});
     for (seed, outcome) in (PLAN.seed..).zip(&mut again) {
+        // The second search runs without auditors. Otherwise, outcomes must be equal.
         assert!(!outcome.audited);
         outcome.audited = seed % 4 == 0;
     }
@@ -53,7 +54,7 @@ fn outcomes_do_not_depend_on_jobs_and_nothing_panics() {
 fn a_case_reads_back_from_its_file() {
     let mut kinds = [0; 3];
     for seed in 100..160 {
-        // A kind is requested, so that all three occur; the same seed draws the same case again.
+        // A kind is requested, so that all three occur. The same seed draws the same case again.
         let how = Draw {
             kind: Some(seed as usize % 3),
             admitted: false,
@@ -66,6 +67,7 @@ fn a_case_reads_back_from_its_file() {
             assert_eq!(drawn(seed, how), Ok(case));
         }
     }
+    // 60 seeds, of which every third has the same kind.
     assert_eq!(kinds, [20; 3]);
 }
 
@@ -94,7 +96,7 @@ fn a_scenario_that_is_no_case_says_why() {
     }
 }
 
-/// A case without clients, to which nearly all can be promised.
+/// Returns a case without clients, in which nearly everything can be promised.
 fn empty(drive: &str, seconds: u64) -> Case {
     let drive = profile::find(drive).expect("it comes with Weir").drive;
     let mut scenario = Scenario::new("x", drive, Span::from_secs(seconds));
@@ -103,7 +105,8 @@ fn empty(drive: &str, seconds: u64) -> Case {
     Case { scenario, clones }
 }
 
-/// A disk reads its inner end at half the rate: what a client gets there is not to be compared with what it gets at the outer one.
+/// A disk reads its inner end at half the rate, so that a client must be measured at the same
+/// position alone and among others.
 #[test]
 fn a_client_alone_is_where_it_is_among_all() {
     let mut case = empty("hitachi-hts72755", 2);
@@ -120,11 +123,13 @@ fn a_client_alone_is_where_it_is_among_all() {
     let there = bytes(&case.only(inner));
     assert_eq!(bytes(&case.only(inner).only(|_| true)), there);
     assert_eq!(bytes(&case.alone(1, 2)), there);
+    // Without the space of the other client, the client moves to the outer end, which is faster by
+    // more than 8/7.
     let moved = bytes(&case.retained(inner));
     assert!(8 * there < 7 * moved, "{there} of {moved}");
 }
 
-/// A case that fails whatever the policies do: an impossible client.
+/// The case fails under every policy, because one of its clients is impossible.
 #[test]
 fn a_case_shrinks_to_what_fails() {
     let mut case = empty("plextor-px-256m5s", 3);
@@ -158,8 +163,10 @@ fn a_case_shrinks_to_what_fails() {
     assert!(came.broken.is_some_and(|why| why.contains("depth = 0")));
     let mut steps = 0;
     let small = shrink(&case, Failure::Panic, false, |_| steps += 1);
+    // The case has several parts that can be removed one by one.
     assert!(steps > 3);
     assert_eq!(
+        // Only the impossible client and its group are left.
         (small.scenario.clients.len(), small.scenario.groups.len()),
         (1, 1)
     );

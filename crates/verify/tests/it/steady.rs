@@ -1,14 +1,17 @@
-//! Shares, waits and promises hold in drawn scenes. For more of them: `cargo run --release -p weir-verify --example steady`.
+//! Tests that shares, waits and promises hold in drawn scenes. For more scenes, run `cargo run
+//! --release -p weir-verify --example steady`.
 
 use weir_verify::audit::random::Random;
 use weir_verify::audit::steady::{Kind, run};
 
-/// Runs this many scenes of a kind, always the same ones; `./test` runs more with the example, `./bench soak` many more.
+/// Runs this many scenes of a kind, which are always the same ones. `./test` runs more with the
+/// example, and `./bench soak` many more.
 fn drawn(kind: Kind, scenes: u32) {
     let mut seeds = Random::new(7);
     for _ in 0..scenes {
         let seed = seeds.bits();
         let outcome = run(kind, seed).unwrap_or_else(|e| panic!("{kind:?} {seed}: {e}"));
+        // A scene in which hardly anything happens would prove nothing.
         assert!(outcome.done > 500, "{kind:?} {seed}: {outcome:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! Linux's own code on Weir's models of drives: rows that an unmodified kernel plays in a guest, beside the simulator.
+//! Comparison with Linux on drive models: an unmodified kernel runs rows in a guest, and the
+//! simulator runs the same rows.
 
 pub mod page;
 pub mod play;
@@ -14,52 +15,55 @@ use std::sync::{Mutex, PoisonError};
 use weir_linux::guest::Kernel;
 use weir_linux::play::guest::Lab;
 
-/// What one side gave a row.
+/// The results of a row on one side.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figures {
-    /// Requests of the target.
+    /// The number of requests of the target.
     pub requests: u64,
-    /// The target's mean latency, microseconds.
+    /// The mean latency of the target, in microseconds.
     pub latency_us: f64,
-    /// MB/s of the target.
+    /// The bandwidth of the target, in MB/s.
     pub target_mb: f64,
-    /// MB/s of all clients.
+    /// The bandwidth of all clients, in MB/s.
     pub total_mb: f64,
 }
 
-/// What Linux gave a row.
+/// The results of a row in Linux.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Linux {
-    /// The figures, the path being taken off.
+    /// The results, without the time of the path to the server.
     pub figures: Figures,
-    /// What the path takes, microseconds.
+    /// The time of the path, in microseconds.
     pub path_us: f64,
-    /// What was left of it in that boot, microseconds.
+    /// The remaining error of the path in that boot, in microseconds.
     pub left_us: f64,
-    /// The part of the guest's processor's time in which it was busy, in per cent; `None`: not recorded.
+    /// The part of the time in which the guest's processor was busy, in per cent. `None` if it was
+    /// not recorded.
     pub processor: Option<u64>,
 }
 
 impl Linux {
-    /// The processor could carry what the drive could serve: rates are the drive's.
+    /// Returns true if the processor could carry the load that the drive can serve. In that case
+    /// rates are those of the drive.
     pub fn is_carried(&self) -> bool {
         self.processor.is_none_or(|percent| percent < CARRIED)
     }
 }
 
-/// Per cent of the processor's time from which on a row is out of the lab's reach: requests wait for it, and not for the drive.
+/// The processor load, in per cent, from which on a row is out of reach of the method. Requests
+/// then wait for the processor and not for the drive.
 pub const CARRIED: u64 = 75;
 
-/// The kernel of rows that are played by Linux 6.1 built as a program, in lockstep with the drive.
+/// The name of the kernel Linux 6.1 built as a program, which runs rows in lockstep with the drive.
 pub const PROGRAM: &str = "6.1-program";
 
-/// Linux's figures by the names of the rows.
+/// The results in Linux by the names of the rows.
 pub type Stored = BTreeMap<String, Linux>;
 
-/// The rows.
+/// Reads the rows of the comparison.
 ///
 /// # Errors
-/// See [`Rows::read`].
+/// Returns the error of [`Rows::read`].
 pub fn rows() -> Result<Rows, String> {
     Rows::read(&crate::conformance::root().join("guest/rows.toml"))
 }
@@ -68,11 +72,12 @@ fn file() -> PathBuf {
     crate::conformance::root().join("guest/linux.txt")
 }
 
-/// Linux's figures, by the names of the rows.
+/// Reads the stored results in Linux, by the names of the rows.
 ///
 /// # Errors
-/// A line that is none.
+/// Returns the first line that is not a result.
 pub fn stored() -> Result<Stored, String> {
+    // A missing file means that no row has been measured.
     let text = fs::read_to_string(file()).unwrap_or_default();
     let lines = text.lines().filter(|l| !l.starts_with('#'));
     lines
@@ -93,6 +98,7 @@ fn parse(line: &str) -> Option<(String, Linux)> {
     };
     let (path_us, left_us) = (number()?, number()?);
     let processor = match fields.next()? {
+        // Lockstep kernels have no processor time.
         "-" => None,
         percent => Some(percent.parse().ok()?),
     };
@@ -105,10 +111,10 @@ fn parse(line: &str) -> Option<(String, Linux)> {
     fields.next().is_none().then_some((name, linux))
 }
 
-/// Plays all rows that have figures of Linux in the simulator, and writes the page.
+/// Runs all rows that have results in Linux in the simulator, and writes the page.
 ///
 /// # Errors
-/// A file that cannot be read, or a row that cannot be played.
+/// Returns an error if a file cannot be read or a row cannot be run.
 pub fn compare() -> Result<page::Written, String> {
     let (rows, linux) = (rows()?, stored()?);
     let all = rows.all();
@@ -123,11 +129,12 @@ pub fn compare() -> Result<page::Written, String> {
     Ok(page::write(&rows, &linux, &weir?))
 }
 
-/// Plays the rows whose figures are missing, or those of them that contain one of the words, in guests with the program `weir`, and stores each
-/// as it comes. Rows of [`PROGRAM`] are left out if that kernel, a file, is not given.
+/// Runs rows without results in guests, with the program `weir`, and stores each result at once.
+/// With words, only rows whose name contains one of them are run. Rows of [`PROGRAM`] are left out
+/// if `program`, the file of that kernel, is not given.
 ///
 /// # Errors
-/// Rows that could not be played, when the others have been.
+/// Returns the rows that could not be run, after the others have been run.
 pub fn fill(weir: &Path, program: Option<&str>, which: &[&str]) -> Result<(), String> {
     let rows = rows()?.all();
     let there = stored()?;
@@ -140,6 +147,7 @@ pub fn fill(weir: &Path, program: Option<&str>, which: &[&str]) -> Result<(), St
     let missing: Vec<&Row> = missing.collect();
     let mut labs = BTreeMap::new();
     for row in &missing {
+        // A kernel is searched once for all its rows.
         if !labs.contains_key(&row.kernel) {
             let own = program.filter(|_| row.kernel == PROGRAM);
             let kernel = Kernel::find(own.unwrap_or(&row.kernel), |line| eprintln!("{line}"));
@@ -151,6 +159,7 @@ pub fn fill(weir: &Path, program: Option<&str>, which: &[&str]) -> Result<(), St
     let play = |row: &&Row| match play::linux(row, &labs[&row.kernel]) {
         Ok(of_row) => {
             eprintln!("{}: {of_row:?}", row.name());
+            // A panic in another row leaves the stored figures complete.
             let mut figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
             figures.insert(row.name(), of_row);
             write(&rows, &figures).err()
@@ -168,7 +177,7 @@ pub fn fill(weir: &Path, program: Option<&str>, which: &[&str]) -> Result<(), St
     }
 }
 
-/// Writes Linux's figures in the order of the rows.
+/// Writes the results in Linux in the order of the rows.
 fn write(rows: &[Row], figures: &Stored) -> Result<(), String> {
     let mut text = "# scenario: case: drive: policy: kernel | the target's requests | their mean latency in us | MB/s of the target | MB/s of all | \
                     what the path takes in us | what was left of it in that boot | per cent of the processor\n"

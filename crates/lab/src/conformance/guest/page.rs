@@ -1,4 +1,4 @@
-//! The page: rows of both sides beside each other.
+//! Writes the page that compares the rows of both sides.
 
 use super::play::{PROGRAM_RUNS, RUNS};
 use super::row::{Row, Rows};
@@ -6,21 +6,22 @@ use super::{CARRIED, Figures, Linux, PROGRAM, Stored};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Ratios up to this far from one agree.
+/// The tolerance of ratios: a row agrees if Weir's result divided by Linux's, or the inverse, is at
+/// most one plus this.
 const TOLERANCE: f64 = 0.15;
-/// The part of the rows that is to agree; `./bench guest` has it in its heading.
+/// The part of the rows that must agree. `./bench guest` prints it in its heading.
 const GOAL: f64 = 0.95;
 
-/// The page and its figure.
+/// The page and its summary in a line.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// `docs/conformance-guest.md`.
+    /// The text of `docs/conformance-guest.md`.
     pub page: String,
-    /// How many rows agree, in a line.
+    /// The number of rows that agree, in a line.
     pub figure: String,
 }
 
-/// A row on both sides.
+/// A row with the results of both sides.
 struct Compared {
     row: Row,
     linux: Figures,
@@ -43,10 +44,11 @@ impl Compared {
 }
 
 fn is_near(ratio: f64) -> bool {
+    // Symmetric in the two sides.
     (1.0 / (1.0 + TOLERANCE)..=1.0 + TOLERANCE).contains(&ratio)
 }
 
-/// Writes the page of the rows that have figures of both sides.
+/// Writes the page of the rows that have results of both sides.
 pub fn write(rows: &Rows, linux: &Stored, weir: &BTreeMap<String, Figures>) -> Written {
     let compared = rows.all().into_iter().filter_map(|row| {
         let (linux, weir) = (linux.get(&row.name())?, *weir.get(&row.name())?);
@@ -58,6 +60,7 @@ pub fn write(rows: &Rows, linux: &Stored, weir: &BTreeMap<String, Figures>) -> W
         })
     });
     let compared: Vec<Compared> = compared.collect();
+    // Rows out of reach are not counted.
     let carried = || compared.iter().filter(|c| c.lab.is_carried());
     let agree = carried().filter(|c| c.agrees()).count();
     let near = |of: fn(&Compared) -> f64| carried().filter(|c| is_near(of(c))).count();
@@ -101,6 +104,7 @@ pub fn write(rows: &Rows, linux: &Stored, weir: &BTreeMap<String, Figures>) -> W
 fn path(text: &mut String, compared: &[Compared]) {
     *text += "\n## The path to the server\n\n| Kernel | Drive | Time of the path, us | Remaining error, us |\n|---|---|---|---|\n";
     let mut all: BTreeMap<(&str, &str), Vec<&Compared>> = BTreeMap::new();
+    // A kernel in lockstep has no path to a server.
     for c in compared.iter().filter(|c| c.row.kernel != PROGRAM) {
         let place = (c.row.kernel.as_str(), c.row.drive.as_str());
         all.entry(place).or_default().push(c);

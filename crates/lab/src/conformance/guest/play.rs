@@ -1,4 +1,4 @@
-//! The rows on either side.
+//! Runs rows on either side.
 
 use super::row::{Built, Row};
 use super::{Figures, Linux, PROGRAM};
@@ -7,17 +7,17 @@ use weir_linux::play::measure;
 use weir_measure::Meter;
 use weir_sim::Run;
 
-/// Repetitions in the simulator, which differ in what is drawn.
+/// The number of repetitions in the simulator, which differ in their random numbers.
 pub const RUNS: u32 = 8;
 
-/// Repetitions in a guest whose kernel is a program, which takes half a minute for each. The simulator plays the same ones beside them, so that clients
-/// begin at the same times on both sides.
+/// The number of repetitions in a guest whose kernel is a program, each of which takes half a
+/// minute. The simulator runs the same ones, so that clients begin at the same times on both sides.
 pub const PROGRAM_RUNS: u32 = 3;
 
-/// Plays a row in the simulator, several times, and returns the means.
+/// Runs a row in the simulator several times, and returns the means.
 ///
 /// # Errors
-/// What does not go together.
+/// Returns an error if scenario, case, drive and policy do not fit together.
 pub fn weir(row: &Row) -> Result<Figures, String> {
     let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", row.name());
     let Built {
@@ -39,11 +39,11 @@ pub fn weir(row: &Row) -> Result<Figures, String> {
     Ok(sum.figures())
 }
 
-/// Plays a row in a guest: once, or [`PROGRAM_RUNS`] times if the kernel is a program. The path, what was left of it and the processor are of
-/// the last run.
+/// Runs a row in a guest: once, or [`PROGRAM_RUNS`] times if the kernel is a program. The values of
+/// the path and the processor are those of the last run.
 ///
 /// # Errors
-/// It cannot be played there.
+/// Returns an error if the row cannot be run there.
 pub fn linux(row: &Row, lab: &Lab) -> Result<Linux, String> {
     let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", row.name());
     let Built {
@@ -52,6 +52,8 @@ pub fn linux(row: &Row, lab: &Lab) -> Result<Linux, String> {
         target,
     } = row.build()?;
     let is_program = lab.kernel().program().is_some();
+    // The runs of a program have the numbers of the simulator's runs, so that clients begin at the
+    // same times.
     let runs = if is_program { 1..=PROGRAM_RUNS } else { 0..=0 };
     let mut sum = Sum::default();
     let mut linux = Linux {
@@ -74,7 +76,7 @@ pub fn linux(row: &Row, lab: &Lab) -> Result<Linux, String> {
     Ok(linux)
 }
 
-/// What several runs come to.
+/// The sums of several runs, from which means are taken.
 #[derive(Default)]
 struct Sum {
     requests: u64,
@@ -88,6 +90,7 @@ impl Sum {
     fn add(&mut self, target: &Meter, total: &Meter) {
         let mb_per_s = |m: &Meter| weir_measure::mb_per_s(m.bytes(), m.length_ns());
         self.requests += target.requests();
+        // Latencies are weighted by requests, and bandwidths by runs.
         self.waited_us += target.latency().mean() / 1e3 * target.requests() as f64;
         self.target_mb += mb_per_s(target);
         self.total_mb += mb_per_s(total);

@@ -1,4 +1,4 @@
-//! What is played: rows, by scenarios, cases, drives, policies and kernels.
+//! Rows: the combinations of scenarios, cases, drives, policies and kernels that are compared.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -7,17 +7,17 @@ use std::path::Path;
 use weir_config::scenario::{self, Choice, Scenario, Script};
 use weir_config::{Policy, policy, profile};
 
-/// The file of rows.
+/// The contents of the file of rows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rows {
     rows: Vec<Block>,
-    /// Why the two sides differ, where they do, by the names of rows.
+    /// The reasons why the two sides differ, by the names of rows.
     #[serde(default)]
     pub why: BTreeMap<String, String>,
 }
 
-/// Every case with every policy on every drive.
+/// A block of rows: every case with every policy on every drive.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Block {
@@ -28,23 +28,23 @@ struct Block {
     kernel: String,
 }
 
-/// One run on each side.
+/// A row: one run on each side.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Row {
-    /// The scenario: a file beside the rows.
+    /// The name of the scenario, which is a file next to the rows.
     pub scenario: String,
-    /// Its case, where it has several.
+    /// The case, if the scenario has several.
     pub case: Option<String>,
-    /// A drive of Weir's.
+    /// The name of one of Weir's drives.
     pub drive: String,
-    /// A policy of Weir's, which Linux is set up by.
+    /// The name of one of Weir's policies, by which Linux is configured.
     pub policy: String,
     /// The version of Linux.
     pub kernel: String,
 }
 
 impl Row {
-    /// Its name in the file of Linux's figures.
+    /// Returns the name of the row in the file of Linux's results.
     pub fn name(&self) -> String {
         let case = self.case.as_deref().unwrap_or("-");
         let Self {
@@ -57,10 +57,10 @@ impl Row {
         format!("{scenario}: {case}: {drive}: {policy}: {kernel}")
     }
 
-    /// What it plays.
+    /// Builds the scenario and policy of the row.
     ///
     /// # Errors
-    /// There is no such scenario, case, drive, policy or target.
+    /// Returns an error if there is no such scenario, case, drive, policy or target.
     pub fn build(&self) -> Result<Built, String> {
         let built = Built::new(
             &self.script()?,
@@ -79,22 +79,22 @@ impl Row {
     }
 }
 
-/// What is played.
+/// The scenario and policy of a row.
 #[derive(Debug)]
 pub struct Built {
-    /// The clients, and their drive.
+    /// The clients and their drive.
     pub scenario: Scenario,
-    /// What they are under.
+    /// The policy that schedules them.
     pub policy: Policy,
-    /// The place of the client that the scenario is about.
+    /// The index of the client that the scenario is about.
     pub target: usize,
 }
 
 impl Built {
-    /// A case of a scenario on a drive under a policy, both by their names.
+    /// Builds a case of a scenario on a drive under a policy, both given by their names.
     ///
     /// # Errors
-    /// There is no such case, drive, policy or target.
+    /// Returns an error if there is no such case, drive, policy or target.
     pub fn new(
         script: &Script,
         case: Option<&str>,
@@ -107,6 +107,7 @@ impl Built {
         let mut policy = policy::find(policy).map_err(|e| wrong(&e))?;
         let built = script.scenario(&choice).map_err(|e| wrong(&e))?;
         script.tune(&choice, &mut policy).map_err(|e| wrong(&e))?;
+        // The policy may set properties of the host, such as `nr_requests`.
         let scenario = built.under(&policy);
         let name = script.target();
         let target = scenario.clients.iter().position(|c| c.name == name);
@@ -119,21 +120,22 @@ impl Built {
 }
 
 impl Rows {
-    /// Reads the file.
+    /// Reads the file of rows.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the reason if the file cannot be read or is not valid.
     pub fn read(file: &Path) -> Result<Self, String> {
         let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
         let text = fs::read_to_string(file).map_err(|e| wrong(&e))?;
         toml::from_str(&text).map_err(|e| wrong(&e))
     }
 
-    /// The rows, in the order of the page.
+    /// Returns the rows, in the order of the page.
     pub fn all(&self) -> Vec<Row> {
         let mut all = Vec::new();
         for block in &self.rows {
             let cases = block.cases.as_ref();
+            // A scenario without cases has one row per drive and policy.
             let cases = cases.map_or_else(|| vec![None], |c| c.iter().cloned().map(Some).collect());
             for (drive, case) in block
                 .drives

@@ -1,4 +1,4 @@
-//! Every client of a comparison, under every policy.
+//! The clients of a comparison, under every policy.
 
 use super::{CompareReport, ComparedCell, ComparedDrive};
 use crate::report::html::Tone;
@@ -7,54 +7,61 @@ use weir_measure::Absence;
 use weir_measure::number::{duration, figure, percent};
 use weir_measure::promise::Fate;
 
-/// A client, or several alike ones, under a policy: over all repetitions.
+/// A client, or several alike ones, under a policy, over all repetitions.
 #[derive(Debug, Clone, Default)]
 pub struct ComparedClient {
-    /// Its name; `reader 1-15` for alike ones.
+    /// The name of the client, or for example `reader 1-15` for alike ones.
     pub name: String,
-    /// The number of alike ones.
+    /// The number of alike clients.
     pub count: usize,
-    /// What each is promised: in MB/s, or in requests per second with their unit; `None` without a promise.
+    /// The promise to each, in MB/s, or in requests per second with their unit. `None` without a
+    /// promise.
     pub promised: Option<String>,
-    /// What became of the promise: the worst of alike ones.
+    /// The fate of the promise, which is the worst of alike clients.
     pub fate: Fate,
-    /// The number of alike ones whose promise did not fail: it was kept, or applied in no second.
+    /// The number of alike clients whose promise did not fail: it was kept, or applied in no
+    /// second.
     pub kept: usize,
-    /// Seconds in which the promise was short, and those in which it applied; the worst of alike ones.
+    /// The number of seconds in which the promise was short, and of those in which it applied. The
+    /// worst of alike clients.
     pub short: (u64, u64),
-    /// The part (0 to 1) of the time in which it had nothing outstanding, if it therefore got less than it is promised; the most of alike ones.
+    /// The part (0 to 1) of the time in which it had nothing outstanding, if it got less than its
+    /// promise for that reason. The largest of alike clients.
     pub idle: Option<f64>,
-    /// The number of alike ones that starve.
+    /// The number of alike clients that starve.
     pub starved: usize,
-    /// Why it has no time of its own in the measurement, if it has none.
+    /// The reason why it has no time of its own in the measurement, if it has none.
     pub absence: Option<Absence>,
-    /// How long its program took, the longest of all, if it came to its end.
+    /// The duration of its program, the longest of all, if the program ended.
     pub took_s: Option<f64>,
-    /// Its figures; the worst and the best of alike ones; then those of reads, writes and flushes, if it has several kinds.
+    /// The figures of the client. Alike clients have a row for the worst and one for the best.
+    /// Further rows are of reads, writes and flushes, if the client has several kinds.
     pub rows: Vec<ComparedRow>,
 }
 
-/// Figures of a client.
+/// A row of a client's figures.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ComparedRow {
-    /// What is behind the client's name: empty, `worst`, `reads`, `reads, best`.
+    /// The text after the client's name: empty, `worst`, `reads`, or `reads, best`.
     pub label: String,
-    /// Mean bandwidth, in MB/s; `None` for flushes, which move nothing, and for a client that is not measured.
+    /// The mean bandwidth in MB/s. `None` for flushes, which move no data, and for a client that is
+    /// not measured.
     pub got_mb_per_s: Option<f64>,
-    /// Half the 95 % interval of that mean over the runs, in MB/s; `None` where it is not known.
+    /// Half the 95 % interval of that mean over the runs, in MB/s. `None` if it is not known.
     pub got_half: Option<f64>,
-    /// Bandwidth in the worst second of all runs, in MB/s.
+    /// The bandwidth in the worst second of all runs, in MB/s.
     pub worst_mb_per_s: Option<f64>,
-    /// Mean latency in microseconds; `None` without an answered request.
+    /// The mean latency in microseconds. `None` without a completed request.
     pub mean_us: Option<f64>,
-    /// The 99th percentile of the run in which it was highest, in microseconds.
+    /// The 99th percentile in the run in which it was highest, in microseconds.
     pub p99_us: Option<f64>,
-    /// The longest wait of all runs, in microseconds, that for answers which did not come included.
+    /// The longest wait of all runs, in microseconds, including waits for completions that did not
+    /// arrive.
     pub longest_us: Option<f64>,
 }
 
 impl ComparedClient {
-    /// What became of it in a few words, and how good that is.
+    /// Returns the client's result in a few words, and whether it is good.
     pub fn standing(&self) -> (String, Tone) {
         let starves = match (self.starved, self.count) {
             (0, _) => None,
@@ -73,6 +80,7 @@ impl ComparedClient {
             fate => Some(fate.name().to_owned()),
         };
         let idle = self.idle.map(|idle| format!("idle for {}", percent(idle)));
+        // A client that starves is bad even if its promise was kept.
         let tone = match (self.fate, &starves) {
             (Fate::Broken | Fate::NotJudged, _) | (_, Some(_)) => Tone::Bad,
             (Fate::Kept, None) => Tone::Good,
@@ -94,7 +102,8 @@ impl ComparedClient {
     }
 }
 
-/// A line for each policy of a case: what it keeps, which clients starve, what all get.
+/// Returns a row for each policy of a case: the kept promises, the clients that starve, and the
+/// total bandwidth.
 pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
     let mut table = Table::new([
         Column::text("policy"),
@@ -111,6 +120,7 @@ pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
         let promised: usize = promised.map(|c| c.count).sum();
         let starved: usize = clients().map(|c| c.starved).sum();
         let bad = |is: bool| if is { Tone::Bad } else { Tone::Good };
+        // Without promises there is nothing to keep.
         let promises = match promised {
             0 => ("-".to_owned(), Tone::Plain),
             all => (format!("{kept} of {all}"), bad(kept < all)),
@@ -118,7 +128,7 @@ pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
         let trouble = match &cell.trouble[..] {
             [] => "-".to_owned(),
             [one] => one.clone(),
-            // The tables of clients have the others.
+            // The tables of clients contain the others.
             [worst, others @ ..] => format!("{worst}; and {} more", others.len()),
         };
         table.toned_row([
@@ -133,7 +143,7 @@ pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
     table
 }
 
-/// Every client under one policy.
+/// Returns the table of every client under one policy.
 pub(super) fn clients(cell: &ComparedCell) -> Table {
     let mut table = Table::new([
         Column::text("client"),
@@ -157,7 +167,7 @@ pub(super) fn clients(cell: &ComparedCell) -> Table {
                 (0, label) => format!("{} {label}", client.name),
                 (_, label) => format!("  {label}"),
             };
-            // Runs that differ by nothing that shows have no interval.
+            // Differences between runs that would be printed as zero are left out.
             let half = row.got_half.filter(|half| *half >= 0.005);
             let plain = [
                 name,
@@ -170,6 +180,7 @@ pub(super) fn clients(cell: &ComparedCell) -> Table {
                 time(row.longest_us),
             ];
             let plain = plain.into_iter().map(|text| (text, Tone::Plain));
+            // Only the first row of a client shows its verdict.
             let tone = if at == 0 { tone } else { Tone::Plain };
             table.toned_row(plain.chain([(first(standing.clone()), tone)]));
         }
@@ -177,7 +188,7 @@ pub(super) fn clients(cell: &ComparedCell) -> Table {
     table
 }
 
-/// What became of each client under each policy: pass or fail, and what it got.
+/// Returns the table of each client's result under each policy: pass or fail, and the bandwidth.
 pub(super) fn matrix(cells: &[&ComparedCell]) -> Table {
     let policies = cells.iter().map(|c| Column::text(&c.policy));
     let head = [Column::text("client"), Column::number("promised MB/s")];
@@ -208,7 +219,7 @@ fn got(row: &ComparedRow) -> String {
     )
 }
 
-/// A drive's results on a terminal.
+/// Returns a drive's results for a terminal.
 pub(super) fn text(report: &CompareReport, drive: &ComparedDrive, width: usize) -> String {
     let mut out = String::new();
     for case in drive.cases() {
@@ -263,6 +274,7 @@ mod tests {
         assert_eq!(said(client(Fate::Kept, 1, 1, 1)), bad("kept, starves"));
         assert_eq!(said(client(Fate::Broken, 0, 1, 0)), bad("short 3 of 30 s"));
         assert_eq!(
+            // Of 15 alike clients, one failed its promise and two starve.
             said(client(Fate::Broken, 14, 15, 2)),
             bad("14 of 15 kept, 2 of 15 starve")
         );

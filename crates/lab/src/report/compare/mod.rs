@@ -15,39 +15,39 @@ pub use page::{PAGE_BYTES, compare_page};
 pub use suite::{SuiteReport, suite_page};
 pub use table::compare_table;
 
-/// All results of a comparison: the contents of its tables and its page.
+/// The results of a comparison: the contents of its tables and its page.
 #[derive(Debug, Clone, Default)]
 pub struct CompareReport {
-    /// The scenario's name.
+    /// The name of the scenario.
     pub scenario: String,
-    /// What the scenario shows, in a line; empty if it does not state that.
+    /// The purpose of the scenario, in a line. Empty if it does not state one.
     pub about: String,
-    /// What the clients do, in a sentence or two.
+    /// The load of the clients, in a sentence or two.
     pub load: String,
-    /// Name of the target client.
+    /// The name of the target client.
     pub target: String,
-    /// Names of the parts of a request's time.
+    /// The names of the parts of a request's time.
     pub parts: Vec<String>,
     /// The results on each drive.
     pub drives: Vec<ComparedDrive>,
-    /// Whether each client is shown, not the target alone.
+    /// True if each client is shown, and not only the target.
     pub clients: bool,
-    /// Whether the tables show the target's latency.
+    /// True if the tables show the target's latency.
     pub latency: bool,
-    /// What the target is to get at least, in MB/s, if that is asked.
+    /// The minimum bandwidth that the scenario requires for the target, in MB/s.
     pub minimum_mb_per_s: Option<f64>,
-    /// How to read the figures.
+    /// Explanations of the figures, one per line.
     pub notes: Vec<String>,
 }
 
 /// The results on one drive.
 #[derive(Debug, Clone, Default)]
 pub struct ComparedDrive {
-    /// Its name.
+    /// The name of the drive.
     pub name: String,
-    /// A description of it and its capacity, in a sentence or two.
+    /// A description of the drive and its capacity, in a sentence or two.
     pub about: String,
-    /// The results: by case, and within a case by policy.
+    /// The results, by case and within a case by policy.
     pub cells: Vec<ComparedCell>,
     /// Explanations of the results, as lines below the table.
     pub why: Vec<String>,
@@ -56,79 +56,86 @@ pub struct ComparedDrive {
 /// The result of a case under a policy, over all repetitions.
 #[derive(Debug, Clone, Default)]
 pub struct ComparedCell {
-    /// The case; empty if there is only one.
+    /// The name of the case, or empty if there is only one.
     pub case: String,
-    /// The policy.
+    /// The name of the policy.
     pub policy: String,
-    /// Requests of the target.
+    /// The number of requests of the target.
     pub requests: u64,
-    /// Their latency; `None` without requests.
+    /// The latency of these requests. `None` without requests.
     pub latency_us: Option<Latency>,
-    /// Their mean latency relative to that without control, if known.
+    /// The mean latency of these requests relative to that without control, if known.
     pub of_none: Option<f64>,
-    /// Bandwidth of the target, in MB/s.
+    /// The bandwidth of the target, in MB/s.
     pub target_mb_per_s: f64,
-    /// Bandwidth of all clients together, in MB/s.
+    /// The bandwidth of all clients together, in MB/s.
     pub total_mb_per_s: f64,
-    /// The fraction (0 to 1) of the time in which the drive had at least one command in flight, if known.
+    /// The fraction (0 to 1) of the time in which the drive had at least one command in flight, if
+    /// known.
     pub busy: Option<f64>,
-    /// Where the target's mean request spent its time, in microseconds: a value for each of [`CompareReport::parts`].
+    /// The time that the target's mean request spent in each of [`CompareReport::parts`], in
+    /// microseconds.
     pub parts_us: Vec<f64>,
-    /// Every client.
+    /// The results of every client.
     pub clients: Vec<ComparedClient>,
-    /// Clients that fall short of a promise or starve, and by how much: a phrase each, the largest first.
+    /// The clients that fall short of a promise or starve, with the amount. There is a phrase for
+    /// each, the largest first.
     pub trouble: Vec<String>,
-    /// An explanation in a sentence or two.
+    /// An explanation of the result, in a sentence or two.
     pub why: String,
-    /// What was asked of it: titles of columns, and what stands there.
+    /// The requirements of the scenario: titles of columns, and the values in them.
     pub asked: Vec<(String, String)>,
-    /// Figures that have a plot of their own.
+    /// The figures that have a plot of their own.
     pub figures: Vec<ComparedFigure>,
-    /// What the scenario asks for first, with the same name and unit in all cells; `None` if the scenario asks for nothing but latency.
+    /// The first requirement of the scenario, with the same name and unit in all cells. `None` if
+    /// the scenario requires only latency.
     pub headline: Option<ComparedFigure>,
-    /// Notifications between virtual machines and their back end, if there are any: means of the repetitions.
+    /// The notifications between virtual machines and their back end, if there are any, as means of
+    /// the repetitions.
     pub rings: Option<RingsPerSecond>,
-    /// Mean latency of the target's requests as the back end of virtual machines sees it, in microseconds, if there were any.
+    /// The mean latency of the target's requests in the back end of virtual machines, in
+    /// microseconds, if there are any.
     pub backend_us: Option<f64>,
-    /// How one of the repetitions went over time.
+    /// The course of one of the repetitions over time.
     pub over_time: Option<ComparedOverTime>,
 }
 
 /// A figure that has a plot of its own, with a bar for each policy in each case.
 #[derive(Debug, Clone, Default)]
 pub struct ComparedFigure {
-    /// What it is, and whose: `bandwidth of the target`.
+    /// The name of the figure with its client, for example `bandwidth of the target`.
     pub name: String,
-    /// Its unit: `us`, which is written with the unit that fits, `MB/s`, `of 16`; empty for numbers of things.
+    /// The unit: `us` (printed with the unit that fits), `MB/s`, or for example `of 16`. Empty for
+    /// counts.
     pub unit: String,
-    /// Mean of the repetitions; `None` if it is not known of all of them.
+    /// The mean of the repetitions. `None` if it is not known for all of them.
     pub value: Option<f64>,
 }
 
-/// A run over time: points (seconds, value).
+/// A run over time, as points (seconds, value).
 #[derive(Debug, Clone, Default)]
 pub struct ComparedOverTime {
-    /// Mean latency of the target's requests completed around that time, in microseconds.
+    /// The mean latency of the target's requests that completed around that time, in microseconds.
     pub latency_us: Vec<(f64, f64)>,
-    /// Commands in flight.
+    /// The number of commands in flight.
     pub depth: Vec<(f64, f64)>,
-    /// Bandwidth of the target, in MB/s.
+    /// The bandwidth of the target, in MB/s.
     pub target_mb_per_s: Vec<(f64, f64)>,
-    /// Total bandwidth of all others, in MB/s.
+    /// The total bandwidth of all other clients, in MB/s.
     pub others_mb_per_s: Vec<(f64, f64)>,
-    /// What controllers and the elevator were doing.
+    /// The states of controllers and the elevator.
     pub states: Vec<State>,
 }
 
 impl ComparedDrive {
-    /// The names of its cases, in order.
+    /// Returns the names of its cases, in order.
     fn cases(&self) -> Vec<&str> {
         let mut cases: Vec<&str> = self.cells.iter().map(|c| c.case.as_str()).collect();
         cases.dedup();
         cases
     }
 
-    /// The results of a case.
+    /// Returns the results of a case.
     fn of<'a>(&'a self, case: &'a str) -> impl Iterator<Item = &'a ComparedCell> + Clone {
         self.cells.iter().filter(move |c| c.case == case)
     }

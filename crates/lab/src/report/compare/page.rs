@@ -1,4 +1,4 @@
-//! A comparison as one self-contained page.
+//! The page of a comparison, as one self-contained file.
 
 use super::{
     CompareReport, ComparedCell, ComparedDrive, ComparedFigure, clients, plots, rows, states,
@@ -7,38 +7,42 @@ use crate::report::html::{Block, Page, Section};
 use crate::report::table::{capital, named};
 use weir_measure::number::{duration, figure};
 
-/// A comparison as one self-contained HTML page: what the scenario asks for under each policy, and the reasons.
+/// Writes a comparison as one self-contained HTML page: the figures that the scenario requires
+/// under each policy, and the reasons.
 ///
-/// The page has at most [`PAGE_BYTES`] where leaving out details can achieve that; a note says what is left out.
+/// The page has at most [`PAGE_BYTES`] if leaving out details can achieve that. A note on the page
+/// lists the omitted details.
 pub fn compare_page(report: &CompareReport) -> String {
     let pages = Detail::ALL.map(|detail| move || page(report, detail));
+    // The least detailed page is written even if it is still too large.
     let (last, others) = pages.split_last().expect("there are several");
     let mut pages = others.iter().map(|page| page());
     let small = pages.find(|page| page.len() <= PAGE_BYTES);
     small.unwrap_or_else(last)
 }
 
-/// The largest page, in bytes: a browser on a phone still opens it at once, and a message can carry it.
+/// The size limit of a page, in bytes. A browser on a phone opens such a page at once, and a
+/// message can carry it.
 pub const PAGE_BYTES: usize = 2_000_000;
 
-/// How much of a comparison is on its page; less where the page would be too large.
+/// The amount of detail on a page, which is reduced if the page would be too large.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Detail {
-    /// Tables and means only, without figures of clients.
+    /// Only tables and means, without figures of clients.
     Means,
-    /// Tables and means only.
+    /// Only tables and means.
     Clients,
-    /// How latency, bandwidth and the drive's queue went over time, too.
+    /// In addition, latency, bandwidth and the drive's queue over time.
     Time,
-    /// What controllers and the elevator were doing over time, too.
+    /// In addition, the states of controllers and the elevator over time.
     States,
 }
 
 impl Detail {
-    /// The most first.
+    /// All levels, the most detailed first.
     const ALL: [Self; 4] = [Self::States, Self::Time, Self::Clients, Self::Means];
 
-    /// What is left out, in a sentence.
+    /// Returns a sentence about the details that are left out.
     fn note(self) -> Option<String> {
         let out = match self {
             Self::States => return None,
@@ -58,7 +62,7 @@ fn page(report: &CompareReport, detail: Detail) -> String {
     let plots = sections.len();
     sections.extend(drives);
     if report.clients {
-        // The outcome of all clients comes before the figures of one.
+        // The results of all clients come before the figures of one.
         sections.rotate_left(plots);
     }
     let notes: Vec<String> = detail
@@ -87,7 +91,9 @@ fn page(report: &CompareReport, detail: Detail) -> String {
     page.html()
 }
 
-/// What the scenario asks for, where policies differ most, as a sentence. Latency, where it asks for nothing else of a target.
+/// Returns a sentence about the first requirement of the scenario, for the drive and case in which
+/// policies differ most. If the scenario requires nothing else of a target, the sentence is about
+/// latency.
 fn lead(report: &CompareReport) -> Option<String> {
     let latency = ComparedFigure {
         name: format!("mean latency of {}", named(&report.target)),
@@ -109,7 +115,7 @@ fn lead(report: &CompareReport) -> Option<String> {
         let values: Vec<(&str, f64)> = values.collect();
         let least = values.iter().map(|v| v.1).reduce(f64::min)?;
         let most = values.iter().map(|v| v.1).reduce(f64::max)?;
-        // What one policy leaves nothing of is as far apart as can be.
+        // If one policy leaves nothing, the difference is the largest possible.
         let apart = if most > 0.0 { 1.0 - least / most } else { 0.0 };
         Some((drive, case, values, apart))
     });
@@ -125,7 +131,7 @@ fn lead(report: &CompareReport) -> Option<String> {
     ))
 }
 
-/// Values by policy: all of them, or the first and the ends where there are many.
+/// Lists values by policy: all of them, or the first and the extremes if there are many.
 fn under(unit: &str, mut values: Vec<(&str, f64)>) -> String {
     const FEW: usize = 4;
     let said =
@@ -133,6 +139,7 @@ fn under(unit: &str, mut values: Vec<(&str, f64)>) -> String {
     if values.len() > FEW {
         let first = said(&values[0]);
         values.remove(0);
+        // The first policy stays the point of reference, and the others are shown as a range.
         values.sort_by(|a, b| a.1.total_cmp(&b.1));
         let (low, high) = (&values[0], &values[values.len() - 1]);
         return format!("{first}, and from {} to {}", said(low), said(high));
@@ -153,17 +160,19 @@ fn with_unit(value: f64, unit: &str) -> String {
     }
 }
 
-/// Cases of one policy beyond this many are told beside each other, not each for itself.
+/// The number of cases of one policy beyond which they are shown next to each other instead of one
+/// by one.
 const MANY: usize = 8;
 
-/// There is one policy, and many cases are compared under it.
+/// Returns true if there is one policy, and many cases are compared under it.
 fn is_sweep(report: &CompareReport) -> bool {
     let many = report.drives.iter().any(|d| d.cases().len() > MANY);
     many && plots::policies(report).len() == 1
 }
 
-/// What the scenario asks for, and the latency of the target.
+/// Returns the sections of the first requirement of the scenario and of the target's latency.
 fn figures(report: &CompareReport) -> Vec<Section> {
+    // A sweep has one bar per case, which its own plot shows.
     let drives = || report.drives.iter().filter(|_| !is_sweep(report));
     let mut sections = Vec::new();
     if let Some(figure) = plots::headline(report) {
@@ -212,7 +221,7 @@ fn drive(report: &CompareReport, drive: &ComparedDrive, detail: Detail) -> Secti
     Section::new(&drive.name, blocks)
 }
 
-/// What became of every client: at a glance, and then in figures.
+/// Returns the results of every client: first the verdicts, and then all figures.
 fn every_client(report: &CompareReport, drive: &ComparedDrive, detail: Detail) -> Vec<Block> {
     let looks = plots::looks(report);
     let mut blocks = Vec::new();

@@ -7,20 +7,20 @@ use crate::report::svg::{Along, Bar, Chart, Ink, Mark, Scale, Shape};
 use crate::report::table::{capital, named};
 use weir_measure::number::duration;
 
-/// Width and least height of plots over the width of the page.
+/// The width and minimum height of plots that span the page.
 const WHOLE: (f64, f64) = (760.0, 300.0);
 
-/// More rows than this are divided among a plot for each case.
+/// The maximum number of rows in a plot. More are divided among one plot for each case.
 const ROWS: usize = 24;
 
-/// The caption of [`latency`].
+/// The caption of the plots of [`latency`].
 pub(super) const LATENCY: &str = "Mean latency of the target. The error bars are one standard deviation to both sides, and end at the fastest request. The scale is \
                                   logarithmic: each gridline is ten times the one before.";
 
-/// Lower bandwidths are drawn here, since a log scale has no zero.
+/// The smallest bandwidth that is drawn, in MB/s, because a log scale has no zero.
 const FLOOR: f64 = 0.01;
 
-/// The names of all policies, in order of first occurrence.
+/// Returns the names of all policies, in order of first occurrence.
 pub(super) fn policies(report: &CompareReport) -> Vec<&str> {
     let cells = report.drives.iter().flat_map(|d| &d.cells);
     let mut names = Vec::new();
@@ -32,18 +32,19 @@ pub(super) fn policies(report: &CompareReport) -> Vec<&str> {
     names
 }
 
-/// The looks of all policies of a page.
+/// Returns the looks of all policies of a page.
 pub(super) fn looks(report: &CompareReport) -> Looks {
     Looks::of(policies(report))
 }
 
-/// The first thing that the scenario asks for, with its name and unit; `None` if no cell has it.
+/// Returns the first requirement of the scenario, with its name and unit, or `None` if no cell has
+/// it.
 pub(super) fn headline(report: &CompareReport) -> Option<&ComparedFigure> {
     let cells = report.drives.iter().flat_map(|d| &d.cells);
     cells.flat_map(|cell| &cell.headline).next()
 }
 
-/// The plots of what the scenario asks for first.
+/// Returns the plots of the first requirement of the scenario.
 pub(super) fn asked(report: &CompareReport, drive: &ComparedDrive) -> Vec<Chart> {
     let Some(figure) = headline(report) else {
         return Vec::new();
@@ -56,7 +57,7 @@ pub(super) fn asked(report: &CompareReport, drive: &ComparedDrive) -> Vec<Chart>
     bars(report, drive, &base, |cell| value(cell).map(Bar::new))
 }
 
-/// The figures of a drive that have plots of their own, except `shown`.
+/// Returns the plots of a drive's figures, except that of `shown`.
 pub(super) fn figures(
     report: &CompareReport,
     drive: &ComparedDrive,
@@ -73,7 +74,8 @@ pub(super) fn figures(
     all.collect()
 }
 
-/// A plot of a figure, still without marks. Values that differ by more than ten times need a log scale.
+/// Returns a plot of a figure without marks. Values that differ by more than a factor of ten get a
+/// log scale.
 fn of_figure(
     drive: &ComparedDrive,
     figure: &ComparedFigure,
@@ -85,6 +87,7 @@ fn of_figure(
         title: capital(&figure.name),
         description: format!("{} by case and policy.", capital(&figure.name)),
         unit: figure.unit.clone(),
+        // A log scale needs positive values.
         scale: if least > 0.0 && most > 10.0 * least {
             Scale::Log
         } else {
@@ -94,11 +97,12 @@ fn of_figure(
     }
 }
 
-/// Mean latency with standard deviation, under a title.
+/// Returns the plots of mean latency with standard deviation, under a title.
 pub(super) fn latency(report: &CompareReport, drive: &ComparedDrive, title: &str) -> Vec<Chart> {
     let bar = |cell: &ComparedCell| {
         let latency = cell.latency_us?;
-        // On a log scale an error bar cannot reach below zero; no request was faster than the minimum.
+        // On a log scale, an error bar cannot reach below zero. It ends at the minimum, because no
+        // request was faster.
         let low = (latency.mean - latency.sd).max(latency.min);
         Some(Bar {
             value: latency.mean,
@@ -116,8 +120,8 @@ pub(super) fn latency(report: &CompareReport, drive: &ComparedDrive, title: &str
     bars(report, drive, &base, bar)
 }
 
-/// Marks on a plot, a bar for each policy: a group for each case, or where that has too many rows a plot for each case, all with the same
-/// axis.
+/// Adds marks to a plot: a bar for each policy, in a group for each case. If that gives too many
+/// rows, there is a plot for each case, all with the same axis.
 fn bars(
     report: &CompareReport,
     drive: &ComparedDrive,
@@ -149,9 +153,10 @@ fn bars(
     if cases.len() == 1 || cases.len() * (names.len() + 1) <= ROWS {
         return vec![whole];
     }
+    // All plots have the axis of the whole, so that bars can be compared across plots.
     let reach = whole.values();
     let each = cases.iter().map(|case| {
-        // The heading of the page has the only drive.
+        // If there is only one drive, the heading of the page contains its name.
         let title = match (&report.drives[..], base.title == drive.name) {
             ([_], true) => capital(&beside(case)),
             (_, true) => format!("{}, {}", capital(&beside(case)), base.title),
@@ -162,7 +167,8 @@ fn bars(
     each.collect()
 }
 
-/// The plots of one case on one drive: where time went, and if `with_time` how it went over time.
+/// Returns the plots of one case on one drive: the split of a request's time and, with `with_time`,
+/// the course over time.
 pub(super) fn case(
     report: &CompareReport,
     drive: &ComparedDrive,
@@ -179,7 +185,8 @@ pub(super) fn case(
     split.into_iter().chain(over_time).collect()
 }
 
-/// The plot of a drive with one policy and many cases: where the mean request of each spent its time.
+/// Returns the plot of a drive with one policy and many cases: the split of the mean request's time
+/// in each case.
 pub(super) fn cases(report: &CompareReport, drive: &ComparedDrive) -> Option<Chart> {
     let cells: Vec<&ComparedCell> = drive.cells.iter().collect();
     let chart = time_split(report, &cells, |cell| &cell.case)?;
@@ -189,7 +196,7 @@ pub(super) fn cases(report: &CompareReport, drive: &ComparedDrive) -> Option<Cha
     })
 }
 
-/// Where the mean request spent its time.
+/// Returns the plot of the mean request's time by its parts.
 fn time_split(
     report: &CompareReport,
     cells: &[&ComparedCell],
@@ -204,10 +211,11 @@ fn time_split(
     split::chart(&report.target, &parts.collect::<Vec<_>>(), rows.collect())
 }
 
-/// A line for each cell: the suffix to the policy's name, whether it is drawn thin, its points.
+/// A line for each cell: the suffix of the policy's name, whether it is drawn thin, and the
+/// function of its points.
 type LineOf = (&'static str, bool, fn(&ComparedOverTime) -> Vec<(f64, f64)>);
 
-/// How the cells went over time, in the colours and patterns of their policies.
+/// Returns plots of the cells over time, in the colours and patterns of their policies.
 fn over_time(report: &CompareReport, cells: &[&ComparedCell]) -> Vec<Chart> {
     let over = cells
         .iter()
@@ -274,7 +282,8 @@ fn raised(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.iter().map(|(t, v)| (*t, v.max(FLOOR))).collect()
 }
 
-/// Latencies in microseconds. If only few requests completed, each is drawn from its submission to its completion.
+/// Returns latencies in microseconds as points. If only few requests completed, each is drawn from
+/// its submission to its completion.
 fn segments(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     const FEW: usize = 25;
     if points.len() > FEW {
@@ -283,6 +292,7 @@ fn segments(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let all = points.iter();
     all.flat_map(|(t, us)| {
         let sent = (t - us / 1e6).max(0.0);
+        // The gap separates the request from the next one.
         [(sent, *us), (*t, *us), (*t, f64::NAN)]
     })
     .collect()

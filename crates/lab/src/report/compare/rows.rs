@@ -4,7 +4,7 @@ use super::{ComparedCell, ComparedDrive};
 use crate::report::{Column, Table};
 use weir_measure::number::{duration, figure, percent, short};
 
-/// A row for each case and policy.
+/// Returns a table with a row for each case and policy.
 pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     let cases = drive.cells.iter().any(|c| !c.case.is_empty());
     let case = cases.then(|| Column::text("case"));
@@ -20,6 +20,7 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     ];
     let beside = has_others(drive);
     let times = times.into_iter().enumerate();
+    // Without another policy, the column relative to `none` would be 1 throughout.
     let times = times.filter(|(at, _)| latency && (*at != OF_NONE || beside));
     let times = times.map(|(_, column)| column);
     let all = [
@@ -41,6 +42,7 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     let mut table = Table::new(columns).grouped(cases);
     let mut last = "";
     for cell in &drive.cells {
+        // A case is named in its first row only.
         let name = (cell.case != last).then_some(cell.case.as_str());
         last = &cell.case;
         let name = cases.then(|| name.unwrap_or_default().to_owned());
@@ -52,15 +54,15 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     table
 }
 
-/// What was asked for, with a column each.
+/// Returns the requirements of the scenario, each of which has a column.
 pub(super) fn asked(drive: &ComparedDrive) -> &[(String, String)] {
     drive.cells.first().map_or(&[], |cell| &cell.asked)
 }
 
-/// The place of the column that says what a policy makes of the latency.
+/// The index of the column with the latency relative to that without control.
 const OF_NONE: usize = 3;
 
-/// There are several policies, so that one can be seen beside another.
+/// Returns true if there are several policies that can be compared.
 fn has_others(drive: &ComparedDrive) -> bool {
     let mut policies = drive.cells.iter().map(|c| &c.policy);
     let first = policies.next();
@@ -99,9 +101,10 @@ fn row(cell: &ComparedCell, latency: bool, beside: bool, has_rings: bool) -> Vec
     row
 }
 
-/// A factor with three digits: `1.46x`, `0.062x`, `0.0046x`.
+/// Formats a factor with three digits, for example `1.46x`, `0.062x` or `0.0046x`.
 pub(super) fn factor(value: f64) -> String {
     match value {
+        // The bounds are those at which rounding gives another digit.
         v if v > 0.0 && v < 0.00995 => format!("{v:.4}x"),
         v if v > 0.0 && v < 0.0995 => format!("{v:.3}x"),
         v => format!("{}x", short(v)),

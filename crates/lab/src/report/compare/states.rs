@@ -1,4 +1,4 @@
-//! What controllers and the elevator were doing over a run.
+//! Plots of the states of controllers and the elevator over a run.
 
 use super::plots::looks;
 use super::{CompareReport, ComparedCell};
@@ -8,10 +8,12 @@ use crate::report::table::named;
 use weir_measure::State;
 use weir_measure::number::figure;
 
-/// Number of the others that are drawn: more would hide each other, and make pages large.
+/// The maximum number of other clients that are drawn. More would hide each other, and make pages
+/// large.
 const OTHERS: usize = 5;
 
-/// The plots of one cell, shown on demand: one for each number that changes. Those that never do are said in a sentence.
+/// Returns the plots of one cell, shown on demand: one for each value that changes. A sentence
+/// lists the values that do not change.
 pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<Block> {
     let over = cell.over_time.as_ref()?;
     let ends = over.depth.last().map(|p| (0.0, p.0));
@@ -41,7 +43,7 @@ pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<Block
     Some(Block::Details(line, vec![Block::Plots(plots, caption)]))
 }
 
-/// The names, in order of first occurrence.
+/// Returns the names, in order of first occurrence.
 fn names(states: &[State]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for state in states {
@@ -52,16 +54,19 @@ fn names(states: &[State]) -> Vec<&str> {
     names
 }
 
-/// The value, if there is but one.
+/// Returns the value, if there is only one.
 fn constant(states: &[&State]) -> Option<f64> {
     let mut values = states.iter().flat_map(|s| s.points.iter().map(|p| p.1));
     let first = values.next()?;
     values
+        // Values are sums of floating-point numbers, so that equal ones may differ in their last
+        // digits.
         .all(|value| (value - first).abs() < 1e-9)
         .then_some(first)
 }
 
-/// One number of a policy over time: of the target and the drive, and of some others in the background.
+/// Returns the plot of one value of a policy over time: that of the target and the drive, and those
+/// of some others in the background.
 fn chart(
     report: &CompareReport,
     policy: &str,
@@ -70,7 +75,7 @@ fn chart(
 ) -> Chart {
     let (target, ink) = (&report.target, looks(report).ink(policy));
     let is_quiet = |state: &&State| state.of != *target && state.of != "drive";
-    // Thin lines first, so that the others lie above them.
+    // Thin lines are drawn first, so that the others are on top of them.
     let (quiet, loud): (Vec<&State>, Vec<_>) = states.iter().copied().partition(is_quiet);
     let lines = quiet.into_iter().take(OTHERS).chain(loud);
     let marks = lines.map(|state| Mark {
@@ -95,8 +100,9 @@ fn chart(
     }
 }
 
-/// The points with a gap wherever there was nothing to say for a while.
+/// Returns the points with a gap wherever a value was absent for more than a fiftieth of the run.
 fn gaps(points: &[(f64, f64)], ends: Option<(f64, f64)>) -> Vec<(f64, f64)> {
+    // States are sampled two hundred times, so that a gap is four missing samples.
     let long = ends.map_or(f64::INFINITY, |(_, end)| end / 50.0);
     let mut all: Vec<(f64, f64)> = Vec::with_capacity(points.len());
     for &(at, value) in points {

@@ -1,4 +1,4 @@
-//! Several comparisons as one self-contained page, in the pictures of the S suite.
+//! The page of several comparisons, as one self-contained file, with the plots of the S suite.
 
 use super::plots::looks;
 use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows};
@@ -9,15 +9,16 @@ use crate::report::table::named;
 /// Comparisons that belong together.
 #[derive(Debug, Clone, Default)]
 pub struct SuiteReport {
-    /// Their name.
+    /// The name of the suite.
     pub name: String,
-    /// What they show, in a line.
+    /// The purpose of the suite, in a line.
     pub about: String,
-    /// Each of them.
+    /// The results of each comparison.
     pub parts: Vec<CompareReport>,
 }
 
-/// All comparisons on one self-contained HTML page: stacked bars of bandwidth, and what each is about.
+/// Writes all comparisons on one self-contained HTML page, with stacked bars of bandwidth and the
+/// load of each.
 pub fn suite_page(report: &SuiteReport) -> String {
     let loads = report.parts.iter();
     let loads = loads.map(|part| (part.scenario.clone(), part.load.clone()));
@@ -27,6 +28,7 @@ pub fn suite_page(report: &SuiteReport) -> String {
     for part in &report.parts {
         sections.extend(part.drives.iter().map(|on| drive(part, on)));
         for note in &part.notes {
+            // Comparisons of a suite share most of their notes.
             if !notes.contains(note) {
                 notes.push(note.clone());
             }
@@ -45,9 +47,10 @@ pub fn suite_page(report: &SuiteReport) -> String {
 
 const READING: &str = "Stacked bars: the target's bandwidth, and behind it that of all others together; the number is their sum. The line is the bandwidth of all clients together without control (none). The dashed line is the least bandwidth that the target is to get.";
 
-/// One comparison on one drive.
+/// Returns the section of one comparison on one drive.
 fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
     let figures = plots::figures(report, drive, None);
+    // A figure with a plot of its own replaces latency.
     let latency = report.latency && figures.is_empty();
     let cases = drive.cases();
     let pictures = cases.iter().map(|case| columns(report, drive, case));
@@ -69,7 +72,7 @@ fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
     Section::new(format!("{} on {}", report.scenario, drive.name), blocks)
 }
 
-/// Bandwidth of the target and of the others under each policy.
+/// Returns the plot of the bandwidth of the target and of the others under each policy.
 fn columns(report: &CompareReport, drive: &ComparedDrive, case: &str) -> Chart {
     let cells: Vec<&ComparedCell> = drive.of(case).collect();
     let part = |name: &str, ink: Ink, of: fn(&ComparedCell) -> f64| Mark {

@@ -1,9 +1,10 @@
-//! A comparison as tables on a terminal.
+//! The tables of a comparison, for a terminal.
 
 use super::{CompareReport, clients, rows};
 use crate::report::table::wrap;
 
-/// A comparison as tables at most `width` columns wide, one for each drive, with the reasons below it.
+/// Prints a comparison as tables of at most `width` columns, one for each drive, with the reasons
+/// below it.
 pub fn compare_table(report: &CompareReport, width: usize) -> String {
     let mut out = String::new();
     for drive in &report.drives {

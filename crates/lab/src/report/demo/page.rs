@@ -1,4 +1,4 @@
-//! The demo as one self-contained page.
+//! The page of the demo, as one self-contained file.
 
 use weir_measure::promise::Fate;
 use weir_measure::{Latency, Record, median};
@@ -8,7 +8,8 @@ use crate::report::html::{Block, Card, Gauge, Page, Section, Tone};
 use crate::report::table::{capital, named};
 use weir_measure::number::{duration, figure, percent, plain};
 
-/// The demo as one self-contained HTML page: the effect of each policy on the target and on everyone else.
+/// Writes the demo as one self-contained HTML page: the effect of each policy on the target and on
+/// all other clients.
 pub fn demo_page(report: &DemoReport) -> String {
     let clients = report.policies.first().map_or(0, |p| p.clients().count());
     let page = Page {
@@ -28,8 +29,9 @@ pub fn demo_page(report: &DemoReport) -> String {
     page.html()
 }
 
-/// Before and after in a sentence: the first policy compared to the last.
+/// Returns a sentence that compares the first policy with the last.
 fn lead(report: &DemoReport) -> Option<String> {
+    // One policy has nothing to be compared with.
     let [before, .., after] = &report.policies[..] else {
         return None;
     };
@@ -102,6 +104,7 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
         .others(&report.target)
         .map(|r| r.bandwidth_mb_per_s)
         .collect();
+    // The median is not affected by a single client that starves.
     if let Some(middle) = median(&others) {
         card.rows
             .push(("others' median".into(), format!("{} MB/s", figure(middle))));
@@ -113,13 +116,14 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
     card
 }
 
-/// Bandwidth relative to the promise, which is at two thirds of the bar.
+/// Returns the gauge of bandwidth relative to the promise, which is at two thirds of the bar.
 fn promise_gauge(record: &Record) -> Option<Gauge> {
     let promised = record.promised_mb_per_s.filter(|p| *p > 0.0)?;
     let part = record.bandwidth_mb_per_s / promised;
     Some(Gauge {
         name: format!("of {} MB/s promised", plain(promised)),
         value: percent(part),
+        // The mark is at two thirds, so that the bar also shows 50 % more than the promise.
         part: part * 2.0 / 3.0,
         mark: Some(2.0 / 3.0),
     })

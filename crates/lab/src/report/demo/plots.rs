@@ -8,7 +8,8 @@ use crate::report::svg::{Along, Bar, Chart, Ink, Mark, Scale, Shape};
 use crate::report::table::named;
 use weir_measure::number::{figure, plain};
 
-/// The target's bandwidth over time, a line for each policy; `None` if no record has a series.
+/// Returns the plot of the target's bandwidth over time, with a line for each policy, or `None` if
+/// no record has a series.
 pub(super) fn target_over_time(report: &DemoReport) -> Option<Chart> {
     let looks = report.looks();
     let lines = report.policies.iter().filter_map(|result| {
@@ -36,10 +37,12 @@ pub(super) fn target_over_time(report: &DemoReport) -> Option<Chart> {
     })
 }
 
-/// One plot for each policy: target, the others as a band, and the total, all on the same axis.
+/// Returns one plot for each policy: the target, the others as a band, and the total. All plots
+/// have the same axis.
 pub(super) fn everyone_over_time(report: &DemoReport) -> Vec<Chart> {
     let records = report.policies.iter().flat_map(|p| &p.records);
     let values = records.filter_map(|r| r.series_mb_per_s.as_ref()).flatten();
+    // All plots have the same axis, so that policies can be compared across plots.
     let reach: Vec<f64> = values.map(|v| v.max(FLOOR)).collect();
     let plots = report.policies.iter();
     let plots = plots.filter_map(|result| everyone(report, result, &reach));
@@ -80,7 +83,8 @@ fn line(name: &str, ink: Ink, quiet: bool, dash: usize, points: Vec<(f64, f64)>)
     Mark { name, ink, shape }
 }
 
-/// Bandwidth over the time that all plots show: from the start to the end of the longest series.
+/// Returns an empty plot of bandwidth over the time that all plots show, from the start to the end
+/// of the longest series.
 fn over_time(report: &DemoReport) -> Chart {
     let records = report.policies.iter().flat_map(|p| &p.records);
     let ends =
@@ -93,12 +97,14 @@ fn over_time(report: &DemoReport) -> Chart {
     }
 }
 
-/// Where the mean request spent its time, a bar for each policy; `None` if no split is known.
+/// Returns the plot of the mean request's time by its parts, with a bar for each policy, or `None`
+/// if no split is known.
 pub(super) fn time_split(report: &DemoReport) -> Option<Chart> {
     let rows = report.policies.iter().filter_map(|result| {
         let record = result.client(&report.target)?;
         let split = record.split_us?;
         let mean = record.latency_us?.mean;
+        // Rounding may make the parts larger than the mean.
         let rest = (mean - split.total()).max(0.0);
         let parts = vec![split.limit, split.elevator, split.drive, rest];
         Some((result.policy.clone(), mean, parts))
@@ -112,7 +118,7 @@ pub(super) fn time_split(report: &DemoReport) -> Option<Chart> {
     split::chart(&report.target, &parts, rows.collect())
 }
 
-/// Mean and p99 latency of the target under each policy.
+/// Returns the plot of the target's mean and p99 latency under each policy.
 pub(super) fn latency(report: &DemoReport) -> Chart {
     let of = |result: &PolicyResult| result.client(&report.target)?.latency_us;
     let mean = bars(report, "mean", Ink::STRONG, |p| Some(Bar::new(of(p)?.mean)));
@@ -126,7 +132,7 @@ pub(super) fn latency(report: &DemoReport) -> Chart {
     }
 }
 
-/// Bandwidth of target and others under each policy.
+/// Returns the plot of the bandwidth of the target and the others under each policy.
 pub(super) fn bandwidth(report: &DemoReport) -> Chart {
     let target = bars(report, &report.target, Ink::STRONG, |result| {
         let target = result.client(&report.target);
@@ -150,7 +156,7 @@ pub(super) fn bandwidth(report: &DemoReport) -> Chart {
     }
 }
 
-/// A bar for each policy.
+/// Returns a mark with a bar for each policy.
 fn bars(
     report: &DemoReport,
     name: &str,
@@ -172,9 +178,10 @@ fn by_policy(report: &DemoReport, marks: Vec<Mark>) -> Chart {
     }
 }
 
-/// The target's promise.
+/// Returns the mark of the target's promise.
 fn promise(report: &DemoReport) -> Option<Mark> {
     let policies = report.policies.iter();
+    // The promise is the same under each policy, so that the first one found is taken.
     let mut records = policies.filter_map(|p| p.client(&report.target));
     let value = records.find_map(|r| r.promised_mb_per_s)?;
     Some(Mark {
@@ -187,13 +194,14 @@ fn promise(report: &DemoReport) -> Option<Mark> {
     })
 }
 
-/// A record's series, if it has one.
+/// Returns a record's series, if it has one.
 fn points(record: &Record) -> Option<Vec<(f64, f64)>> {
     record.series_mb_per_s.is_some().then(|| record.series())
 }
 
-/// The minimum and maximum of several series, up to the end of the shortest.
+/// Returns the minimum and maximum of several series, up to the end of the shortest.
 fn band(series: &[Vec<(f64, f64)>]) -> Vec<(f64, f64, f64)> {
+    // A client that ended earlier has no values any more.
     let length = series.iter().map(Vec::len).min().unwrap_or(0);
     let at = |i: usize| {
         let values = series.iter().map(|s| s[i].1);
@@ -205,5 +213,6 @@ fn band(series: &[Vec<(f64, f64)>]) -> Vec<(f64, f64, f64)> {
     (0..length).map(at).collect()
 }
 
-/// The lower end of a log scale in MB/s: a window without requests would otherwise stretch it without limit.
+/// The lower end of a log scale in MB/s. Without it, a window without requests would stretch the
+/// scale without limit.
 const FLOOR: f64 = 0.1;

@@ -8,16 +8,18 @@ use weir_measure::number::{figure, percent, short};
 
 /// Clients that differ only in the number at the end of their name.
 pub(super) struct Fold<'a> {
-    /// `reader 1-15`, or the client's own name.
+    /// The label of the row, for example `reader 1-15`, or the client's own name.
     pub(super) label: String,
     pub(super) records: Vec<&'a Record>,
 }
 
-/// Groups adjacent clients that differ only in their number; the target is always alone.
+/// Groups adjacent clients that differ only in their number. The target is always in a group of its
+/// own.
 pub(super) fn fold<'a>(report: &DemoReport, result: &'a PolicyResult) -> Vec<Fold<'a>> {
     let target = &report.target;
     let records: Vec<&Record> = result.clients().collect();
     let same = |a: &&Record, b: &&Record| {
+        // The target is compared with the others, so that it has a row of its own.
         a.client != *target
             && b.client != *target
             && a.promised_mb_per_s == b.promised_mb_per_s
@@ -31,7 +33,8 @@ pub(super) fn fold<'a>(report: &DemoReport, result: &'a PolicyResult) -> Vec<Fol
     folds.collect()
 }
 
-/// The clients of one policy, and their total. Unless `all` is set, similar clients share two rows.
+/// Returns the table of the clients of one policy, with their total. Unless `all` is set, similar
+/// clients share two rows.
 pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> Table {
     let mut table = Table::new([
         Column::text("client"),
@@ -44,6 +47,7 @@ pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> 
         Column::text("limited by").dropped(5),
     ]);
     for fold in fold(report, result) {
+        // A single client has no range.
         if all || fold.records.len() == 1 {
             for record in fold.records {
                 let row = row(&record.client, &[record], f64::min, limit(&[record]));
@@ -57,6 +61,7 @@ pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> 
             let label = |end| format!("{} {end}", fold.label);
             let limited = limit(&fold.records);
             table.row(row(&label("min"), &fold.records, f64::min, limited));
+            // The limit of all is shown once, in the row above.
             table.row(row(&label("max"), &fold.records, f64::max, ""));
         }
     }
@@ -66,7 +71,7 @@ pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> 
     table
 }
 
-/// The policies side by side, from the target's point of view.
+/// Returns the table of the policies, from the target's point of view.
 pub(super) fn policies(report: &DemoReport) -> Table {
     let mut table = Table::new([
         Column::text("policy"),
@@ -103,7 +108,7 @@ pub(super) fn policies(report: &DemoReport) -> Table {
     table
 }
 
-/// One row: the minimum or maximum of each figure over all records.
+/// Returns one row with the minimum or maximum of each figure over all records.
 fn row(label: &str, records: &[&Record], pick: fn(f64, f64) -> f64, limited: &str) -> [String; 8] {
     let of = |get: fn(&Record) -> Option<f64>, text: fn(f64) -> String| {
         let values = records.iter().filter_map(|r| get(r));
@@ -127,7 +132,7 @@ fn row(label: &str, records: &[&Record], pick: fn(f64, f64) -> f64, limited: &st
     ]
 }
 
-/// What limited the clients, if it was the same for all.
+/// Returns the limit of the clients, if it was the same for all.
 fn limit(records: &[&Record]) -> &'static str {
     let first = records.first().and_then(|r| r.limited_by);
     if records.iter().all(|r| r.limited_by == first) {
@@ -164,7 +169,7 @@ mod tests {
             .collect()
     }
 
-    /// `share-2` and `share-4` differ only in their number, and it matters.
+    /// The numbers of `share-2` and `share-4` stand for different contracts.
     #[test]
     fn clients_with_different_contracts_are_never_folded() {
         let contract = |name: &str| match name {

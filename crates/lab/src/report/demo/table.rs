@@ -1,10 +1,10 @@
-//! The demo as tables on a terminal.
+//! The tables of the demo, for a terminal.
 
 use super::{DemoReport, rows};
 use crate::report::table::wrap;
 
-/// The demo as tables at most `width` columns wide. Unless `all` is set, clients that differ only in their number share two rows, the
-/// minimum and the maximum of each figure.
+/// Prints the demo as tables of at most `width` columns. Unless `all` is set, clients that differ
+/// only in their number share two rows, with the minimum and the maximum of each figure.
 pub fn demo_table(report: &DemoReport, width: usize, all: bool) -> String {
     let mut out = String::new();
     for result in &report.policies {

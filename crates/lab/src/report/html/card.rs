@@ -1,41 +1,41 @@
-//! Cards: one result at a glance.
+//! Cards, each of which summarises one result.
 
 use super::{escape, write_terms};
 use crate::report::svg::Ink;
 
-/// One result at a glance: a name, a figure, a verdict.
+/// A summary of one result: a name, a figure, and a verdict.
 #[derive(Debug, Clone, Default)]
 pub struct Card {
-    /// Its name.
+    /// The name of the result.
     pub title: String,
-    /// The colour of the same thing in plots.
+    /// The colour of the same policy in plots.
     pub ink: Option<Ink>,
     /// A line below the name.
     pub note: String,
-    /// The figure.
+    /// The figure, as text.
     pub figure: String,
-    /// The figure's unit.
+    /// The unit of the figure.
     pub unit: String,
-    /// How good it is.
+    /// The quality of the result.
     pub tone: Tone,
     /// The verdict in a word or two.
     pub badge: String,
-    /// Bars below the figure.
+    /// The bars below the figure.
     pub gauges: Vec<Gauge>,
-    /// Further figures: name and value.
+    /// Further figures, as name and value.
     pub rows: Vec<(String, String)>,
-    /// A sentence at the end.
+    /// A sentence at the end of the card.
     pub text: String,
 }
 
-/// How good a result is.
+/// The quality of a result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// As intended.
+    /// The result is as intended.
     Good,
-    /// Not as intended.
+    /// The result is not as intended.
     Bad,
-    /// No verdict.
+    /// The result has no verdict.
     #[default]
     Plain,
 }
@@ -43,21 +43,21 @@ pub enum Tone {
 /// A partly filled bar.
 #[derive(Debug, Clone)]
 pub struct Gauge {
-    /// Its name.
+    /// The name of the value.
     pub name: String,
-    /// The value as text.
+    /// The value, as text.
     pub value: String,
-    /// The filled fraction, 0 to 1; more is shown as full.
+    /// The filled fraction, from 0 to 1. Larger values are shown as full.
     pub part: f64,
-    /// A mark on the bar, 0 to 1, such as the position of the promise.
+    /// A mark on the bar, from 0 to 1, such as the position of the promise.
     pub mark: Option<f64>,
 }
 
-/// The longest text, in bytes, that a card shows as a whole.
+/// The length in bytes of the longest text that a card shows completely.
 const TEXT: usize = 240;
 
 impl Card {
-    /// The card as HTML.
+    /// Returns the card as HTML.
     pub(super) fn html(&self) -> String {
         let (tone, sign) = match self.tone {
             Tone::Good => ("good", "\u{2713} "),
@@ -79,7 +79,8 @@ impl Card {
             write_terms(&mut out, &self.rows);
         }
         match self.text.split_once(". ") {
-            // Cards beside each other have one height: what is longer is shown on demand.
+            // Cards next to each other have the same height, so that longer texts are shown on
+            // demand.
             Some((first, rest)) if self.text.len() > TEXT => {
                 let (first, rest) = (escape(first), escape(rest));
                 out.extend([
@@ -99,6 +100,7 @@ impl Card {
 impl Gauge {
     fn html(&self) -> String {
         let percent = |part: f64| {
+            // A promise of zero gives no finite ratio.
             let part = if part.is_finite() { part } else { 0.0 };
             part.clamp(0.0, 1.0) * 100.0
         };

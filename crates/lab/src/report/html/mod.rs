@@ -1,4 +1,4 @@
-//! A self-contained page: it needs and requests no other file.
+//! Self-contained HTML pages, which need and request no other file.
 
 use std::fmt::Write;
 
@@ -9,46 +9,46 @@ mod card;
 
 pub use card::{Card, Gauge, Tone};
 
-/// A page. All text is escaped; only our own plots are inserted unchanged.
+/// An HTML page. All text is escaped. Only Weir's own plots are inserted unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// Its title and first heading.
+    /// The title and first heading of the page.
     pub title: String,
     /// The main message, in a sentence.
     pub lead: String,
-    /// The introduction, by paragraph; those that are empty are left out.
+    /// The introduction, by paragraph. Empty paragraphs are left out.
     pub intro: Vec<String>,
-    /// Its sections; those without contents are left out.
+    /// The sections. Those without contents are left out.
     pub sections: Vec<Section>,
-    /// The command that wrote it, for the last line.
+    /// The command that wrote the page, for the last line.
     pub command: String,
 }
 
 /// A section of a page.
 #[derive(Debug, Clone, Default)]
 pub struct Section {
-    /// Its heading; none if empty.
+    /// The heading of the section. An empty one is left out.
     pub heading: String,
-    /// Its contents.
+    /// The contents of the section.
     pub blocks: Vec<Block>,
 }
 
 /// A part of a section.
 #[derive(Debug, Clone)]
 pub enum Block {
-    /// A paragraph.
+    /// A paragraph of text.
     Text(String),
-    /// A heading below that of the section, with the colour of the same thing in plots.
+    /// A heading below that of the section, with the colour of the same policy in plots.
     Heading(String, Option<Ink>),
-    /// Cards side by side.
+    /// Several cards side by side.
     Cards(Vec<Card>),
-    /// Plots side by side, with a caption below them; nothing without plots.
+    /// Plots side by side, with a caption below them. Without plots it is left out.
     Plots(Vec<Chart>, String),
-    /// A table.
+    /// A table with a head.
     Table(Table),
     /// A list of terms with explanations.
     Terms(Vec<(String, String)>),
-    /// Details shown on demand: a line, and what it reveals.
+    /// Details that are shown on demand: a summary line, and the blocks that it reveals.
     Details(String, Vec<Self>),
 }
 
@@ -59,7 +59,7 @@ macro_rules! put {
 }
 
 impl Page {
-    /// The page as HTML.
+    /// Returns the page as HTML.
     pub fn html(&self) -> String {
         let title = escape(&self.title);
         let mut out = format!(
@@ -76,10 +76,11 @@ impl Page {
             put!(out, "<p>{}</p>\n", escape(paragraph));
         }
         out.push_str("</header>\n<main>\n");
+        // A section of empty plots would be a heading without contents.
         let is_empty = |b: &Block| matches!(b, Block::Plots(plots, _) if plots.is_empty());
         let is_shown = |s: &&Section| !s.blocks.iter().all(is_empty);
         for section in self.sections.iter().filter(is_shown) {
-            // Cards are sheets themselves.
+            // Cards have a background of their own.
             let is_bare = section.blocks.iter().all(|b| matches!(b, Block::Cards(_)));
             let class = if is_bare { " class=\"bare\"" } else { "" };
             put!(out, "<section{class}>\n");
@@ -100,20 +101,21 @@ impl Page {
 }
 
 impl Section {
-    /// A section under a heading.
+    /// Creates a section under a heading.
     pub fn new(heading: impl Into<String>, blocks: Vec<Block>) -> Self {
         let heading = heading.into();
         Self { heading, blocks }
     }
 
-    /// How to read a page, by paragraph.
+    /// Creates the section that explains how to read a page, by paragraph.
     pub(crate) fn reading(notes: &[String]) -> Self {
         let notes = notes.iter().cloned().map(Block::Text);
         Self::new("How to read this", notes.collect())
     }
 }
 
-/// Escapes text for HTML and XML, in elements and in attributes. Characters that XML forbids become a question mark.
+/// Escapes text for HTML and XML, in elements and in attributes. Characters that XML forbids become
+/// a question mark.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -124,6 +126,7 @@ pub fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\t' | '\n' => out.push(c),
+            // XML 1.0 forbids these characters even as references.
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('?'),
             c => out.push(c),
         }
@@ -158,7 +161,7 @@ fn write_blocks(out: &mut String, blocks: &[Block]) {
 }
 
 fn write_plots(out: &mut String, plots: &[Chart], caption: &str) {
-    // Four in a row would be too small, and a single one below three looks incomplete.
+    // Four plots in a row would be too small, and a single one below three looks incomplete.
     let (class, size) = match plots.len() {
         0 => return,
         1 | 2 | 4 => ("plots wide", (520.0, 280.0)),
@@ -181,6 +184,7 @@ fn write_terms(out: &mut String, terms: &[(String, String)]) {
 }
 
 fn write_table(out: &mut String, table: &Table) {
+    // The page is not bounded by a terminal, so that only empty columns are left out.
     let mut shown = table.filled();
     if table.grouped {
         shown.retain(|i| *i > 0);
@@ -192,7 +196,8 @@ fn write_table(out: &mut String, table: &Table) {
             ""
         }
     };
-    // Verdicts are read row by row: on a phone each row is a list, in which every cell has the title of its column.
+    // Verdicts are read row by row. On a phone each row is a list, in which every cell shows the
+    // title of its column.
     let is_stacked = table.rows.iter().any(|row| !row.tones.is_empty());
     let stack = if is_stacked { " class=\"stack\"" } else { "" };
     put!(out, "<div class=\"scroll\"><table{stack}>\n<thead><tr>");

@@ -1,16 +1,17 @@
-//! Axes: from values to positions, and the ticks.
+//! Axes: the mapping from values to positions, and the ticks.
 
-/// How values are mapped to distances.
+/// The mapping of values to distances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Equal differences are equal distances.
     #[default]
     Linear,
-    /// Equal ratios are equal distances; values that are not positive are at the lower end.
+    /// Equal ratios are equal distances. Values that are not positive are at the lower end.
     Log,
 }
 
-/// One axis: a scale over values from `low` to `high`, drawn from `from` to `to` (`to` may be smaller).
+/// An axis: a scale over values from `low` to `high`, drawn from `from` to `to` (`to` may be
+/// smaller).
 #[derive(Debug, Clone)]
 pub(super) struct Axis {
     scale: Scale,
@@ -21,8 +22,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// An axis from 0 (or the minimum, if negative or on a log scale) to the maximum of `values`, widened to round
-    /// numbers.
+    /// Creates an axis from 0 (or the minimum, if that is negative or the scale logarithmic) to the
+    /// maximum of `values`, widened to round numbers.
     pub(super) fn around(
         scale: Scale,
         values: impl Iterator<Item = f64>,
@@ -38,6 +39,7 @@ impl Axis {
                 let step = step(low, high);
                 (
                     (low / step).floor() * step,
+                    // A maximum that is exactly on a tick needs no further one.
                     (high / step - 1e-9).ceil() * step,
                 )
             }
@@ -52,7 +54,7 @@ impl Axis {
         }
     }
 
-    /// An axis from exactly `low` to exactly `high`.
+    /// Creates an axis from exactly `low` to exactly `high`.
     pub(super) fn exact(low: f64, high: f64, from: f64, to: f64) -> Self {
         let high = if high - low >= LEAST { high } else { low + 1.0 };
         Self {
@@ -64,8 +66,9 @@ impl Axis {
         }
     }
 
-    /// The position of `value`, clamped to the axis.
+    /// Returns the position of `value`, clamped to the axis.
     pub(super) fn place(&self, value: f64) -> f64 {
+        // SVG has no infinite coordinates.
         let value = if value.is_finite() { value } else { self.low };
         let part = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -74,12 +77,13 @@ impl Axis {
         self.from + (self.to - self.from) * part.clamp(0.0, 1.0)
     }
 
-    /// The distance between its ends.
+    /// Returns the distance between the ends of the axis.
     pub(super) fn length(&self) -> f64 {
         (self.to - self.from).abs()
     }
 
-    /// Ticks as (position, label), from low to high. `label` has the value and the distance to the next.
+    /// Returns the ticks as (position, label), from low to high. `label` receives the value and the
+    /// distance to the next tick.
     pub(super) fn ticks(&self, label: fn(f64, f64) -> String) -> Vec<(f64, String)> {
         let values = match self.scale {
             Scale::Linear => linear_ticks(self.low, self.high),
@@ -92,12 +96,12 @@ impl Axis {
     }
 }
 
-/// Whether a value is finite and of a plausible size; others do not stretch an axis.
+/// Returns true if a value is finite and of a plausible size. Other values do not stretch an axis.
 pub(super) fn usable(value: f64) -> bool {
     value.abs() <= 1e15
 }
 
-/// The minimum and the maximum of `values`.
+/// Returns the minimum and the maximum of `values`.
 pub(super) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |ends, v| match ends {
         None => Some((v, v)),
@@ -105,10 +109,11 @@ pub(super) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// Smaller values count as zero.
+/// The smallest value that does not count as zero.
 const LEAST: f64 = 1e-9;
 
-/// A round step (1, 2 or 5 times a power of ten) that makes four to eight ticks from `low` to `high`.
+/// Returns a round step (1, 2 or 5 times a power of ten) that gives four to eight ticks from `low`
+/// to `high`.
 fn step(low: f64, high: f64) -> f64 {
     let raw = (high - low) / 5.0;
     let power = 10f64.powi(raw.log10().floor() as i32);
@@ -121,8 +126,9 @@ fn step(low: f64, high: f64) -> f64 {
     factor * power
 }
 
-/// The values of ticks, each with the distance to the next.
+/// Returns the values of ticks, each with the distance to the next.
 fn linear_ticks(low: f64, high: f64) -> Vec<(f64, f64)> {
+    // The small tolerance keeps a tick whose division is inexact.
     let step = step(low, high);
     let first = (low / step - 1e-9).ceil() as i64;
     let last = (high / step + 1e-9).floor() as i64;
@@ -130,13 +136,15 @@ fn linear_ticks(low: f64, high: f64) -> Vec<(f64, f64)> {
     values.map(|v| (v, step)).collect()
 }
 
-/// The next of the numbers 1, 2 or 5 times a power of ten below and above, or powers of ten if that leaves less than two of them
-/// within. Values below a [`DECADES`]th power of the maximum are at the lower end.
+/// Widens a range to the next numbers of the form 1, 2 or 5 times a power of ten. If that leaves
+/// fewer than two powers of ten in the range, it widens the range to powers of ten. Values below a
+/// [`DECADES`]th power of the maximum are at the lower end.
 fn decades(low: f64, high: f64) -> (f64, f64) {
     let rounds = |v: f64| {
         let power = v.log10().floor() as i32;
         (power - 1..=power + 1).flat_map(|p| [1.0, 2.0, 5.0].map(|f| f * 10f64.powi(p)))
     };
+    // One tiny value would compress all others.
     let low = low.max(high / 10f64.powi(DECADES));
     let below = rounds(low)
         .filter(|r| *r <= low * (1.0 + 1e-9))
@@ -152,10 +160,10 @@ fn decades(low: f64, high: f64) -> (f64, f64) {
     (10f64.powi(power), 10f64.powi(last))
 }
 
-/// Maximum number of powers of ten on a log scale.
+/// The maximum number of powers of ten on a log scale.
 const DECADES: i32 = 9;
 
-/// The powers of ten: each tick is ten times the one below, as captions say.
+/// Returns the powers of ten in a range. Each tick is ten times the one below, as captions state.
 fn log_ticks(low: f64, high: f64) -> Vec<(f64, f64)> {
     let first = (low.log10() - 1e-9).ceil() as i32;
     let last = (high.log10() + 1e-9).floor() as i32;
@@ -176,6 +184,7 @@ mod tests {
     #[test]
     fn linear_ticks_are_round() {
         assert_eq!(
+            // A range of 11.3 in steps of 2 has six intervals.
             labels(Scale::Linear, &[0.9, 11.3]),
             ["0", "2", "4", "6", "8", "10", "12"]
         );
@@ -226,6 +235,7 @@ mod tests {
 
     #[test]
     fn of_many_decades_the_highest_are_shown() {
+        // Of 15 decades, the upper nine are shown.
         let wide = labels(Scale::Log, &[1e-9, 1e6]);
         assert_eq!(
             wide,

@@ -1,16 +1,16 @@
-//! SVG text: elements, escaped and with a fixed number of digits.
+//! The text of SVG documents: elements, escaped and with a fixed number of digits.
 
 use std::fmt::{Display, Write};
 
 use super::Ink;
 use crate::report::html::escape;
 
-/// An SVG document while it is written.
+/// An SVG document in progress.
 pub(super) struct Canvas {
     text: String,
 }
 
-/// Which end of a text is at its position.
+/// The end of a text that is at its position.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -19,13 +19,14 @@ pub(super) enum Anchor {
 }
 
 impl Canvas {
-    /// A document of `width` by `height`, with a description for screen readers.
+    /// Begins a document of `width` by `height`, with a description for screen readers.
     pub(super) fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
         let mut canvas = Self {
             text: String::new(),
         };
         let (title, description) = (escape(title), escape(description));
-        // Text is readable from the drawn size to a third larger; a page does not stretch a plot beyond that.
+        // Text is readable from the drawn size to a third larger, so that a page does not stretch a
+        // plot beyond that.
         let most = width * 1.3;
         canvas.put(format_args!(
             "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
@@ -35,7 +36,7 @@ impl Canvas {
         canvas
     }
 
-    /// The finished document.
+    /// Ends the document and returns its text.
     pub(super) fn finish(mut self) -> String {
         self.text.push_str("</svg>\n");
         self.text
@@ -46,7 +47,7 @@ impl Canvas {
         write!(self.text, "{text}").expect("memory takes every byte");
     }
 
-    /// A straight line.
+    /// Writes a straight line.
     pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
         self.put(format_args!(
@@ -54,7 +55,7 @@ impl Canvas {
         ));
     }
 
-    /// A filled dot with a tooltip.
+    /// Writes a filled dot with a tooltip.
     pub(super) fn dot(&mut self, ink: Ink, (x, y): (f64, f64), radius: f64, tip: &str) {
         let (class, tip) = (ink.class(), escape(tip));
         self.put(format_args!(
@@ -62,7 +63,7 @@ impl Canvas {
         ));
     }
 
-    /// A filled rectangle with a tooltip.
+    /// Writes a filled rectangle with a tooltip.
     pub(super) fn bar(&mut self, ink: Ink, corner: (f64, f64), size: (f64, f64), tip: &str) {
         let ((x, y), (width, height)) = (corner, size);
         let (class, tip) = (ink.class(), escape(tip));
@@ -72,7 +73,7 @@ impl Canvas {
         ));
     }
 
-    /// A text.
+    /// Writes a text at a position.
     pub(super) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
@@ -86,18 +87,20 @@ impl Canvas {
     }
 }
 
-/// The data of a path: straight lines, in as few characters as tenths of a pixel need. Pages have hundreds of thousands of points.
+/// The data of a path of straight lines, in tenths of a pixel and as few characters as possible,
+/// because pages have hundreds of thousands of points.
 #[derive(Default)]
 pub(super) struct Path {
     text: String,
-    /// The last point, in tenths.
+    /// The last point, in tenths of a pixel.
     at: (i64, i64),
-    /// A line goes on from the last point.
+    /// True if the line continues from the last point.
     is_down: bool,
 }
 
 impl Path {
-    /// A line to this point; the first one, and the first after [`Path::lift`], begins a line.
+    /// Draws a line to this point. The first point, and the first after [`Path::lift`], begins a
+    /// line.
     pub(super) fn to(&mut self, x: f64, y: f64) {
         let to = ((x * 10.0).round() as i64, (y * 10.0).round() as i64);
         let (pen, values) = if self.is_down {
@@ -107,6 +110,7 @@ impl Path {
         };
         self.text.push_str(pen);
         for (i, value) in values.into_iter().enumerate() {
+            // A minus sign separates two numbers without a space.
             if i > 0 && value >= 0 {
                 self.text.push(' ');
             }
@@ -115,7 +119,7 @@ impl Path {
         (self.at, self.is_down) = (to, true);
     }
 
-    /// The next point begins a line.
+    /// Ends the line, so that the next point begins a new one.
     pub(super) fn lift(&mut self) {
         self.is_down = false;
     }

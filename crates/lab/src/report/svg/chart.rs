@@ -1,4 +1,4 @@
-//! A plot: marks over a common axis of values.
+//! Plots: marks over a common axis of values.
 
 use std::fmt::Write;
 
@@ -12,93 +12,103 @@ use weir_measure::number::{duration, figure, tick, time_tick};
 /// A plot: data, and the marks that show them.
 #[derive(Debug, Clone, Default)]
 pub struct Chart {
-    /// Heading.
+    /// The heading of the plot.
     pub title: String,
     /// A description for screen readers.
     pub description: String,
-    /// Unit of the values. Those in `us` are written with the unit that fits: `410 us`, `4.40 ms`, `1.20 s`.
+    /// The unit of the values. Values in `us` are written with the unit that fits: `410 us`, `4.40
+    /// ms`, `1.20 s`.
     pub unit: String,
-    /// Scale of the values. A log scale has no zero for a bar to start at, so [`Shape::Bars`] are dots on it.
+    /// The scale of the values. A log scale has no zero at which a bar could start, so
+    /// [`Shape::Bars`] are dots on it.
     pub scale: Scale,
-    /// Values that the axis must include beside those shown, so that several plots can have the same axis.
+    /// Values that the axis must include in addition to those shown, so that several plots can have
+    /// the same axis.
     pub reach: Vec<f64>,
-    /// What the values are of.
+    /// The other axis of the plot.
     pub along: Along,
-    /// Width and height, if they are not those of the plots in a row of the page. Rows determine the height of their plot.
+    /// The width and height, if they differ from those of the plots in a row of the page. Rows
+    /// determine the height of their plot.
     pub size: Option<(f64, f64)>,
-    /// What shows the values. Lines lie above areas, those with a larger dash above the others, later ones above earlier ones.
+    /// The marks that show the values. Lines are on top of areas, lines with a larger dash on top
+    /// of others, and later ones on top of earlier ones.
     pub marks: Vec<Mark>,
 }
 
-/// What values are of.
+/// The axis along which values are shown.
 #[derive(Debug, Clone)]
 pub enum Along {
-    /// A quantity, from left to right: its name with its unit, and the ends of its axis, if they differ from those of the data.
+    /// A quantity, from left to right: its name with its unit, and the ends of its axis, if they
+    /// differ from those of the data.
     Quantity(String, Option<(f64, f64)>),
-    /// Groups from top to bottom: the name of each, and the text at the end of its parts (empty: the sum of the parts). A group has a row
-    /// for each mark with [`Shape::Bars`], and one for all with [`Shape::Parts`].
+    /// Groups, from top to bottom: the name of each, and the text at the end of its parts (if
+    /// empty, the sum of the parts). A group has a row for each mark with [`Shape::Bars`], and one
+    /// for all marks with [`Shape::Parts`].
     Rows(Vec<(String, String)>),
 }
 
 /// Values that belong together.
 #[derive(Debug, Clone)]
 pub struct Mark {
-    /// Their name in the legend.
+    /// The name of the values in the legend.
     pub name: String,
-    /// Their colour.
+    /// The colour of the values.
     pub ink: Ink,
-    /// The values, and how they are drawn.
+    /// The values, with the form in which they are drawn.
     pub shape: Shape,
 }
 
-/// How values are drawn.
+/// The form in which values are drawn.
 #[derive(Debug, Clone)]
 pub enum Shape {
     /// A line over a quantity.
     Line {
-        /// Points (x, y), in the order of x. The line is interrupted where y is not finite.
+        /// The points (x, y), in the order of x. The line is interrupted where y is not finite.
         points: Vec<(f64, f64)>,
-        /// Drawn thin, in the background.
+        /// True if the line is drawn thin, in the background.
         quiet: bool,
-        /// Its pattern: 0 is solid; a pattern on top of a solid line does not hide it.
+        /// The pattern, where 0 is solid. A pattern on top of a solid line does not hide it.
         dash: usize,
     },
-    /// The area between two values over a quantity, such as the minimum and the maximum of several clients: points (x, low, high),
-    /// in the order of x.
+    /// The area between two values over a quantity, such as the minimum and the maximum of several
+    /// clients. It has points (x, low, high), in the order of x.
     Band(Vec<(f64, f64, f64)>),
     /// A line across the plot, such as a promise.
     Rule {
-        /// Its place on the axis of values.
+        /// The position on the axis of values.
         value: f64,
-        /// Dashed, in the colour of text.
+        /// True if the line is dashed, in the colour of text.
         dashed: bool,
     },
-    /// A bar in each group, or a dot on a log scale; `None` without a value.
+    /// A bar in each group, or a dot on a log scale. `None` without a value.
     Bars(Vec<Option<Bar>>),
-    /// A part of each group's bar, after those before; a value that is negative or infinite counts as 0.
+    /// A part of each group's bar, after the parts of previous marks. A value that is negative or
+    /// infinite counts as 0.
     Parts(Vec<f64>),
 }
 
-/// One bar.
+/// A bar with an optional error bar.
 #[derive(Debug, Clone, Copy)]
 pub struct Bar {
-    /// Its length.
+    /// The length of the bar.
     pub value: f64,
-    /// Ends of its error bar.
+    /// The ends of its error bar.
     pub range: Option<(f64, f64)>,
 }
 
-/// The width of a column of a page with two; a wider plot takes the whole page.
+/// The width of a column of a page with two columns. A wider plot spans the page.
 const COLUMN: f64 = 520.0;
 
-/// Width and minimum height of a plot on a phone.
+/// The width and minimum height of a plot on a phone.
 const NARROW: (f64, f64) = (330.0, 300.0);
 
 impl Chart {
-    /// The plot as HTML, for pages: in its own size, or `size` where it has none, and in that of a phone, on which the text of the
-    /// other would be too small. The page shows the one that fits.
+    /// Returns the plot as HTML for pages, in two sizes: its own (or `size` if it has none), and
+    /// that of a phone, on which the text of the other would be too small. The page shows the one
+    /// that fits.
     pub(crate) fn html(&self, size: (f64, f64)) -> String {
         let size = self.size.unwrap_or(size);
+        // A plot on a phone is narrower and higher.
         let narrow = (NARROW.0.min(size.0), NARROW.1.max(size.1));
         let class = if size.0 > COLUMN {
             " class=\"whole\""
@@ -112,9 +122,10 @@ impl Chart {
         )
     }
 
-    /// The plot as SVG of this width and height. On a page with [`crate::report::html::Page`]'s script lines show their values under the pointer.
+    /// Returns the plot as SVG of this width and height. On a page with the script of
+    /// [`crate::report::html::Page`], lines show their values under the pointer.
     pub fn svg(&self, size: (f64, f64)) -> String {
-        // Rows of bars have their names in front of them.
+        // Rows of bars have their names in front of them, so that they need no legend.
         let is_named = |m: &&Mark| !matches!(m.shape, Shape::Bars(_));
         let legend: Vec<&Mark> = self.marks.iter().filter(is_named).collect();
         let size = match &self.along {
@@ -140,12 +151,12 @@ impl Chart {
         canvas.finish()
     }
 
-    /// Whether values are microseconds, which are written with a unit that fits each.
+    /// Returns true if values are microseconds, which are written with the unit that fits each.
     pub(super) fn is_time(&self) -> bool {
         self.unit == "us"
     }
 
-    /// The ticks of an axis of values, as (position, label).
+    /// Returns the ticks of an axis of values, as (position, label).
     pub(super) fn ticks(&self, axis: &Axis) -> Vec<(f64, String)> {
         axis.ticks(if self.is_time() {
             |us, _| time_tick(us)
@@ -154,7 +165,7 @@ impl Chart {
         })
     }
 
-    /// Every value that the axis must show.
+    /// Returns every value that the axis must show.
     pub(crate) fn values(&self) -> Vec<f64> {
         let groups = self.marks.iter().map(|m| match &m.shape {
             Shape::Parts(values) => values.len(),
@@ -174,13 +185,15 @@ impl Chart {
         values
     }
 
-    /// The parts of a group or row that have a length: the mark, and where the part begins and ends.
+    /// Returns the parts of a group or row that have a length: the mark, and the beginning and end
+    /// of the part.
     pub(super) fn parts(&self, at: usize) -> impl Iterator<Item = (&Mark, f64, f64)> {
         let mut sum = 0.0;
         self.marks.iter().filter_map(move |mark| {
             let Shape::Parts(values) = &mark.shape else {
                 return None;
             };
+            // Parts without a length are left out of bars and sums.
             let value = values.get(at).filter(|v| v.is_finite() && **v > 0.0)?;
             let from = sum;
             sum += value;
@@ -188,12 +201,12 @@ impl Chart {
         })
     }
 
-    /// What the parts of a group or row come to.
+    /// Returns the sum of the parts of a group or row.
     pub(super) fn sum(&self, at: usize) -> f64 {
         self.parts(at).last().map_or(0.0, |(.., to)| to)
     }
 
-    /// Bands, lines and rules over a quantity.
+    /// Writes bands, lines and rules over a quantity.
     fn write_over(&self, canvas: &mut Canvas, frame: Frame, name: &str, at: Option<(f64, f64)>) {
         let values = self.values().into_iter();
         let y = Axis::around(self.scale, values, frame.bottom, frame.top);
@@ -207,8 +220,10 @@ impl Chart {
         let x = Axis::exact(low, high, frame.left, frame.right);
         frame.vertical(canvas, self.ticks(&y));
         frame.horizontal(canvas, x.ticks(tick), name);
-        // Later lines are drawn on top of earlier ones, which are visible through the gaps.
+        // Later lines are drawn on top of earlier ones, which are visible through the gaps of their
+        // patterns.
         let mut marks: Vec<&Mark> = self.marks.iter().collect();
+        // Areas first, then lines by their pattern, and rules on top.
         marks.sort_by_key(|mark| match mark.shape {
             Shape::Line { dash, .. } => 1 + dash,
             Shape::Rule { .. } => usize::MAX,
@@ -226,7 +241,7 @@ impl Chart {
                 Shape::Bars(_) | Shape::Parts(_) => {}
             }
         }
-        // The page's script finds the quantity at a place from the ends of the axis.
+        // The page's script finds the quantity at a position from the ends of the axis.
         canvas.put(format_args!(
             "<path class=\"cursor\" data-name=\"{}\" data-ends=\"{:.1} {low} {:.1} {high}\" d=\"M0 {:.1}V{:.1}\"/>\n",
             escape(name),
@@ -237,7 +252,8 @@ impl Chart {
         ));
     }
 
-    /// The line, with the values at its points as an attribute for the page's script, which has their places from the path.
+    /// Writes a line, with the values at its points as an attribute for the page's script. The
+    /// script takes their positions from the path.
     fn write_line(
         &self,
         canvas: &mut Canvas,
@@ -267,7 +283,7 @@ impl Chart {
         ));
     }
 
-    /// The tooltip of a bar or a part.
+    /// Returns the tooltip of a bar or a part.
     pub(super) fn tip(&self, group: &str, mark: &Mark, value: &str) -> String {
         let of = match group {
             "" => mark.name.clone(),
@@ -279,7 +295,7 @@ impl Chart {
 }
 
 impl Mark {
-    /// The classes of a mark that is a line.
+    /// Returns the classes of a mark that is a line.
     pub(super) fn line_class(&self) -> Option<String> {
         let ink = self.ink.class();
         match self.shape {
@@ -295,7 +311,7 @@ impl Mark {
 }
 
 impl Bar {
-    /// A bar without error bar.
+    /// Creates a bar without an error bar.
     pub fn new(value: f64) -> Self {
         Self { value, range: None }
     }
@@ -312,8 +328,8 @@ impl Default for Along {
     }
 }
 
-/// Of more points than `most` the highest and the lowest of each stretch, in their order: a plot has no room for more. Points between
-/// others of the same value are left out.
+/// Reduces more than `most` points to the highest and the lowest of each stretch, in their order,
+/// because a plot has no space for more. Points between others of the same value are left out.
 fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let most = most.max(2);
     let kept: Vec<(f64, f64)> = if points.len() > most {
@@ -323,6 +339,7 @@ fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
         points.to_vec()
     };
     let is_between = |at: usize| {
+        // Without a predecessor the index wraps, and `get` returns nothing.
         let around = kept.get(at.wrapping_sub(1)).zip(kept.get(at + 1));
         around.is_some_and(|(a, b)| [a, b].iter().all(|p| p.1.to_bits() == kept[at].1.to_bits()))
     };
@@ -332,7 +349,8 @@ fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The lowest and the highest point of a stretch, and a gap if there is one in it, in their order.
+/// Returns the lowest and the highest point of a stretch, and a gap if there is one in it, in their
+/// order.
 fn ends_of(stretch: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let known = (0..stretch.len()).filter(|at| stretch[*at].1.is_finite());
     let by_value = |a: &usize, b: &usize| stretch[*a].1.total_cmp(&stretch[*b].1);
@@ -344,7 +362,7 @@ fn ends_of(stretch: &[(f64, f64)]) -> Vec<(f64, f64)> {
     places.into_iter().map(|at| stretch[at]).collect()
 }
 
-/// The area: along the upper values and back along the lower ones.
+/// Writes an area, along the upper values and back along the lower ones.
 fn write_band(canvas: &mut Canvas, ink: Ink, points: &[(f64, f64, f64)], (x, y): (&Axis, &Axis)) {
     let most = (x.length() / POINT_WIDTH) as usize;
     let edge = |of: fn(&(f64, f64, f64)) -> f64| {
@@ -360,5 +378,5 @@ fn write_band(canvas: &mut Canvas, ink: Ink, points: &[(f64, f64, f64)], (x, y):
     canvas.put(format_args!("<path class=\"band {ink}\" d=\"{path}Z\"/>\n"));
 }
 
-/// Width that a point of a line has at least, in pixels.
+/// The minimum width of a point of a line, in pixels.
 const POINT_WIDTH: f64 = 2.2;

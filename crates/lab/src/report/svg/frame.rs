@@ -1,10 +1,10 @@
-//! The frame of plots: heading, legend, axes.
+//! The frame of plots: heading, legend and axes.
 
 use super::canvas::{Anchor, Canvas};
 use super::{Mark, Shape};
 use crate::report::html::escape;
 
-/// The area for the data.
+/// The area of a plot that shows the data.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -14,7 +14,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Writes heading and legend; the data get the rest of `size`.
+    /// Writes heading and legend. The data get the rest of `size`.
     pub(super) fn new(
         canvas: &mut Canvas,
         size: (f64, f64),
@@ -22,7 +22,7 @@ impl Frame {
         legend: &[&Mark],
     ) -> Self {
         let room = size.0 - 2.0 * MARGIN - 12.0 - text_width(heading.1);
-        // Headings are bold.
+        // Headings are bold and therefore wider.
         let title = escape(&fitted(heading.0, room / 1.1));
         let unit = escape(heading.1);
         canvas.put(format_args!(
@@ -40,7 +40,7 @@ impl Frame {
         }
     }
 
-    /// The vertical axis: rules across the data, and their labels.
+    /// Writes the vertical axis: rules across the data, and their labels.
     pub(super) fn vertical(&self, canvas: &mut Canvas, ticks: Vec<(f64, String)>) {
         for (y, label) in ticks {
             canvas.line("rule", (self.left, y), (self.right, y));
@@ -48,7 +48,7 @@ impl Frame {
         }
     }
 
-    /// The horizontal axis: a line, ticks, labels and its name.
+    /// Writes the horizontal axis: a line, ticks, labels and its name.
     pub(super) fn horizontal(&self, canvas: &mut Canvas, ticks: Vec<(f64, String)>, name: &str) {
         let y = self.bottom;
         canvas.line("axis", (self.left, y), (self.right, y));
@@ -60,25 +60,28 @@ impl Frame {
     }
 }
 
-/// Every tick from left to right, or every second, third and so on, so that the labels below them have room.
+/// Returns every tick from left to right, or every second, third and so on, so that the labels
+/// below them have space.
 pub(super) fn spaced(ticks: Vec<(f64, String)>) -> Vec<(f64, String)> {
     let widest = ticks.iter().map(|t| text_width(&t.1)).fold(0.0, f64::max);
     let apart = ticks.windows(2).map(|two| (two[1].0 - two[0].0).abs());
     let apart = apart.fold(f64::INFINITY, f64::min).max(1.0);
+    // Labels need a gap of eight pixels.
     let every = ((widest + 8.0) / apart).ceil().max(1.0) as usize;
     ticks.into_iter().step_by(every).collect()
 }
 
-/// The top of the data below heading and legend.
+/// Returns the top of the data below heading and legend.
 pub(super) fn top(width: f64, legend: &[&Mark]) -> f64 {
     places(width, legend).last().map_or(HEADING, |(_, y)| y) + 16.0
 }
 
-/// The place of each mark of a legend.
+/// Returns the position of each mark of a legend.
 fn places(width: f64, legend: &[&Mark]) -> impl Iterator<Item = (f64, f64)> {
     let (mut x, mut y) = (MARGIN, HEADING + 22.0);
     legend.iter().map(move |mark| {
         let length = SWATCH + 6.0 + text_width(&mark.name);
+        // A sample that does not fit begins a new line, unless it is the first of its line.
         if x > MARGIN && x + length > width - MARGIN {
             (x, y) = (MARGIN, y + LINE);
         }
@@ -88,7 +91,7 @@ fn places(width: f64, legend: &[&Mark]) -> impl Iterator<Item = (f64, f64)> {
     })
 }
 
-/// A mark's sample in the legend.
+/// Writes a mark's sample in the legend.
 fn write_sample(canvas: &mut Canvas, mark: &Mark, (x, middle): (f64, f64)) {
     if let Some(class) = mark.line_class() {
         return canvas.line(&class, (x, middle), (x + SWATCH, middle));
@@ -104,12 +107,12 @@ fn write_sample(canvas: &mut Canvas, mark: &Mark, (x, middle): (f64, f64)) {
     ));
 }
 
-/// The approximate width of a text of 12 pixels, rounded up.
+/// Returns the approximate width of a text of 12 pixels, rounded up.
 pub(super) fn text_width(text: &str) -> f64 {
     text.chars().count() as f64 * CHARACTER
 }
 
-/// A text that is at most this wide: what does not fit becomes an ellipsis.
+/// Shortens a text to at most this width. An ellipsis replaces the rest.
 pub(super) fn fitted(text: &str, width: f64) -> String {
     if text_width(text) <= width + 0.1 {
         return text.to_owned();
@@ -119,17 +122,17 @@ pub(super) fn fitted(text: &str, width: f64) -> String {
     format!("{}\u{2026}", begin.trim_end())
 }
 
-/// The position of the heading.
+/// The vertical position of the heading.
 const HEADING: f64 = 15.0;
 
 /// The width of a character in a text of 12 pixels, in a wide font.
 const CHARACTER: f64 = 6.9;
 
-/// Space on both sides of heading and legend.
+/// The space on both sides of heading and legend.
 pub(super) const MARGIN: f64 = 4.0;
 
-/// Distance between two lines of a legend.
+/// The distance between two lines of a legend.
 const LINE: f64 = 18.0;
 
-/// Width of a sample in a legend.
+/// The width of a sample in a legend.
 const SWATCH: f64 = 20.0;

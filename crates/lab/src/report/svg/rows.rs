@@ -1,4 +1,5 @@
-//! Rows of bars, dots and stacked parts, from top to bottom, with their names in front and their values behind.
+//! Rows of bars, dots and stacked parts, from top to bottom, with their names in front and their
+//! values at the end.
 
 use super::axis::{Axis, Scale};
 use super::canvas::{Anchor, Canvas};
@@ -6,10 +7,10 @@ use super::chart::{Bar, Chart, Mark, Shape};
 use super::frame::{Frame, MARGIN, fitted, spaced, text_width};
 use weir_measure::number::{duration, fine};
 
-/// A group: its name, and the text at the end of its parts.
+/// A group, with its name and the text at the end of its parts.
 type Named = (String, String);
 
-/// What a row shows.
+/// The content of a row.
 enum Content<'a> {
     /// The name of a group.
     Head,
@@ -19,14 +20,14 @@ enum Content<'a> {
     Parts(&'a str),
 }
 
-/// A row.
+/// A row of a plot.
 struct Row<'a> {
     group: usize,
     name: &'a str,
     content: Content<'a>,
 }
 
-/// The height of rows and the axis below them.
+/// Returns the height of rows and the axis below them.
 pub(super) fn height(chart: &Chart, groups: &[Named]) -> f64 {
     rows(chart, groups).len() as f64 * ROW + AXIS
 }
@@ -36,7 +37,7 @@ pub(super) fn write(chart: &Chart, canvas: &mut Canvas, mut frame: Frame, groups
     let rows = rows(chart, groups);
     let plot = Plot::new(chart, groups, &rows);
     let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
-    // Long names leave most of the width for the bars.
+    // Long names are shortened, so that most of the width is left for the bars.
     let width = frame.right;
     let names = widest(
         &mut rows
@@ -45,6 +46,7 @@ pub(super) fn write(chart: &Chart, canvas: &mut Canvas, mut frame: Frame, groups
             .map(|r| text_width(r.name)),
     );
     let values = widest(&mut rows.iter().map(|row| text_width(&plot.value(row))));
+    // Names get at most half of the width, and values at most 30 %.
     frame.left = (names + MARGIN + 14.0).min(width * 0.5);
     let end = width + 10.0;
     frame.right = (end - values - 10.0).max(width * 0.7);
@@ -87,7 +89,7 @@ pub(super) fn write(chart: &Chart, canvas: &mut Canvas, mut frame: Frame, groups
     }
 }
 
-/// The rows of all groups. A group of several rows has a head, unless it is the only one.
+/// Returns the rows of all groups. A group of several rows has a head, unless it is the only group.
 fn rows<'a>(chart: &'a Chart, groups: &'a [Named]) -> Vec<Row<'a>> {
     let bars = chart.marks.iter();
     let bars: Vec<(&Mark, &Vec<Option<Bar>>)> = bars
@@ -109,6 +111,7 @@ fn rows<'a>(chart: &'a Chart, groups: &'a [Named]) -> Vec<Row<'a>> {
                 content,
             });
         };
+        // A single group needs no heading.
         if bars.len() > 1 && groups.len() > 1 {
             row(name, Content::Head);
         }
@@ -132,11 +135,11 @@ impl Row<'_> {
     }
 }
 
-/// What rows are drawn with.
+/// The data from which rows are drawn.
 struct Plot<'a> {
     chart: &'a Chart,
     groups: &'a [Named],
-    /// Values are numbers of things.
+    /// True if all values are whole numbers.
     whole: bool,
 }
 
@@ -154,11 +157,12 @@ impl<'a> Plot<'a> {
         }
     }
 
-    /// The text at the end of a row.
+    /// Returns the text at the end of a row.
     fn value(&self, row: &Row<'_>) -> String {
         match row.content {
             Content::Head => String::new(),
             Content::Bar(_, bar) => bar.map_or_else(|| "-".into(), |bar| self.text(bar.value)),
+            // Without a text of its own, the row shows the sum of its parts.
             Content::Parts("") => self.text(self.chart.sum(row.group)),
             Content::Parts(text) => text.to_owned(),
         }
@@ -172,7 +176,7 @@ impl<'a> Plot<'a> {
         }
     }
 
-    /// The bar, the dot or the parts of a row.
+    /// Writes the bar, the dot or the parts of a row.
     fn write(&self, canvas: &mut Canvas, axis: &Axis, row: &Row<'_>, middle: f64) {
         let chart = self.chart;
         let group = match &self.groups {
@@ -204,7 +208,7 @@ impl<'a> Plot<'a> {
     }
 }
 
-/// An error bar.
+/// Writes an error bar.
 fn write_whisker(canvas: &mut Canvas, y: f64, range: Option<(f64, f64)>, axis: &Axis) {
     let Some((low, high)) = range else { return };
     let (low, high) = (axis.place(low), axis.place(high));
@@ -214,11 +218,11 @@ fn write_whisker(canvas: &mut Canvas, y: f64, range: Option<(f64, f64)>, axis: &
     }
 }
 
-/// Height of a row.
+/// The height of a row in pixels.
 const ROW: f64 = 20.0;
 
-/// Height of a bar.
+/// The height of a bar in pixels.
 const THICK: f64 = 14.0;
 
-/// Height of the labels below the rows.
+/// The height of the labels below the rows.
 const AXIS: f64 = 24.0;

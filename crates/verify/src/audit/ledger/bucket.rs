@@ -2,57 +2,64 @@
 
 use weir_core::Instant;
 
-/// Amounts are counted in billionths, the amount that a rate of one per second leaks in a nanosecond.
+/// The unit of amounts: a billionth, which is the amount that a rate of one per second leaks in a
+/// nanosecond.
 const UNIT: u128 = 1_000_000_000;
 
-/// Times are whole nanoseconds: a request that is due between two of them passes at the second.
+/// The resolution of times in nanoseconds. A request that is due between two of them passes at the
+/// second.
 const TICK: u64 = 1;
 
-/// By how much any window up to now has exceeded the rate.
+/// A leaky bucket, which holds the amount by which any window up to now has exceeded the rate.
 ///
-/// A bucket that starts empty and leaks at `rate` is filled to the largest of (charged in the window - rate * window) over
-/// all windows that end now. So the rule "in every window at most rate * t + rate * burst + one request" means: before a request is
-/// charged, the bucket is filled to at most rate * burst.
+/// A bucket that starts empty and leaks at `rate` is filled to the largest value of (amount charged
+/// in the window - rate * window) over all windows that end now. So the rule "in every window at
+/// most rate * t + rate * burst + one request" means that the bucket is filled to at most rate *
+/// burst before a request is charged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bucket {
     rate: u64,
     burst: u64,
     level: u128,
     at: u64,
-    /// What may have passed early because it came late and was charged for when it was due, while the bucket was not empty.
+    /// The amount by which the rate may be exceeded, because a late request was charged as of its
+    /// due time while the bucket was not empty.
     slack: u128,
 }
 
 impl Bucket {
-    /// True if there is a limit.
+    /// Returns true if there is a limit.
     pub(super) fn is_limited(&self) -> bool {
         self.rate > 0
     }
 
-    /// Sets another rate (zero: none) and burst in nanoseconds. The bucket keeps its content, unless there was or is no limit.
+    /// Sets another rate (zero: none) and burst in nanoseconds. The bucket keeps its content,
+    /// unless there was no limit or is none now.
     pub(super) fn set(&mut self, now: Instant, rate: u64, burst: u64) {
         self.leak(now);
         if self.rate == 0 || rate == 0 {
+            // Without a limit nothing was charged, so that there is no history to keep.
             (self.level, self.slack) = (0, 0);
         }
         (self.rate, self.burst) = (rate, burst);
     }
 
-    /// True if a request may pass at `now`, which is not before the last charge.
+    /// Returns true if a request may pass at `now`, which must not be before the last charge.
     #[inline]
     pub(super) fn is_ready(&self, now: Instant) -> bool {
         let leaked = u128::from(self.rate) * u128::from(now.as_nanos().saturating_sub(self.at));
         self.level <= leaked.saturating_add(self.full())
     }
 
-    /// Charges a request at `now`, when the driver was `late` by this many nanoseconds. Returns by how much the bucket was
-    /// overfull.
+    /// Charges a request at `now`, when the driver was `late` by this many nanoseconds. Returns the
+    /// amount by which the bucket was overfull.
     #[inline]
     pub(super) fn charge(&mut self, now: Instant, amount: u64, late: u64) -> u128 {
         self.leak(now);
         self.slack = self
             .slack
             .max(u128::from(self.rate) * u128::from(late + TICK));
+        // The check precedes the charge: a request may exceed the limit by its own length.
         let above = self.level.saturating_sub(self.full() + self.slack);
         self.level += u128::from(amount) * UNIT;
         above
@@ -67,7 +74,9 @@ impl Bucket {
         let now = now.as_nanos();
         let leaked = u128::from(self.rate) * u128::from(now.saturating_sub(self.at));
         self.level = self.level.saturating_sub(leaked);
+        // The time of a call may be earlier than that of a previous one, which must not leak twice.
         self.at = self.at.max(now);
+        // An empty bucket begins a new window, to which earlier lateness does not apply.
         if self.level == 0 {
             self.slack = 0;
         }

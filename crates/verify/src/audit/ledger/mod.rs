@@ -1,8 +1,10 @@
-//! The ledger of limits: in no window does a limit let more pass than it may, and none throttles what may pass. Limits on requests count
-//! what clients sent: a request that the driver split passes with its first part, and is charged part by part.
+//! Audits exact limits. In no window does a limit let more pass than it may, and no limit throttles
+//! a request that may pass. Limits on requests count those that clients sent: a request that the
+//! driver split passes with its first part, and is charged part by part.
 //!
-//! Exact in 128 bits. If the driver was late for a wake-up, throttled requests are charged as of when they were due, up to five
-//! milliseconds ago; by that much, and no more, a window may exceed its limit.
+//! The computation is exact in 128 bits. If the driver was late for a wake-up, throttled requests
+//! are charged as of the time at which they were due, up to five milliseconds ago. A window may
+//! exceed its limit by that much, and no more.
 
 mod bucket;
 
@@ -14,42 +16,45 @@ use bucket::Bucket;
 use weir_core::record::Call;
 use weir_core::{Config, GroupId, Instant, Max, Reason, Request, Span, Wake};
 
-/// The maximum lateness of a driver that is not charged to the client.
+/// The maximum lateness of a driver that is not charged to the client, in nanoseconds.
 const LATENESS_MAX: u64 = 5_000_000;
 
-/// Read, write and common, of bytes and of requests.
+/// The limits of a group: read, write and common ones, of bytes and of requests.
 #[derive(Clone, Debug, Default)]
 struct Node {
     bytes: [Bucket; 3],
     requests: [Bucket; 3],
-    /// Bytes that count as one request, or zero.
+    /// The number of bytes that count as one request, or zero.
     iops_size: u64,
     limited: bool,
     exists: bool,
-    /// Throttled requests: reads and writes.
+    /// The number of throttled requests: reads and writes.
     waiting: [u32; 2],
-    /// Groups with limits, from this one up.
+    /// The groups with limits, from this one up.
     path: Vec<u32>,
 }
 
+/// The index of the limit on reads and writes together.
 const COMMON: usize = 2;
 
-/// See the module's documentation.
+/// The auditor of limits, see the module's documentation.
 #[derive(Debug)]
 pub struct Ledger {
     nodes: Vec<Node>,
-    /// Groups with throttled requests, each at most once.
+    /// The groups with throttled requests, each at most once.
     queues: Vec<u32>,
-    /// When the layer asked to be called, and since when it has not been polled although it was called.
+    /// The time for which the layer requested a poll.
     wake: Option<Instant>,
+    /// The time of the first call since the last poll.
     unpolled: Option<Instant>,
-    /// How late the current call is.
+    /// The lateness of the current call, in nanoseconds.
     late: u64,
-    /// Limits are exact; those in slices are audited by [`crate::audit::Slices`].
+    /// True if limits are exact. Limits in slices are audited by [`crate::audit::Slices`].
     exact: bool,
 }
 
-/// How many requests of its client begin in a request, where one ends with each `size` bytes of it; zero: they do not.
+/// Returns how many requests of the client begin in `request`, if each `size` bytes of the client's
+/// request count as one. With a `size` of zero, only the first part counts.
 pub(crate) fn counted(request: &Request, size: u64) -> u64 {
     let first = u64::from(request.within);
     let end = first + request.charge();
@@ -72,7 +77,7 @@ impl Ledger {
         }
     }
 
-    /// Takes over the limits of every group.
+    /// Copies the limits of every group from the model.
     fn set(&mut self, model: &Model) {
         for (i, node) in self.nodes.iter_mut().enumerate() {
             let id = GroupId(i as u32);
@@ -96,6 +101,8 @@ impl Ledger {
                 bucket.set(model.now, rate, burst);
             }
         }
+        // The paths are computed after all limits are known, because they contain only limited
+        // groups.
         for i in 0..self.nodes.len() {
             let path = model.tree.path(GroupId(i as u32)).map(|g| g.0);
             let limited: Vec<u32> = path.filter(|&g| self.nodes[g as usize].limited).collect();
@@ -103,7 +110,7 @@ impl Ledger {
         }
     }
 
-    /// A request starts or stops to wait.
+    /// Counts a request that starts to wait, or (without `more`) that no longer waits.
     #[inline]
     fn count(&mut self, live: &Live, more: bool) {
         let node = &mut self.nodes[live.group.0 as usize];
@@ -111,6 +118,7 @@ impl Ledger {
         let side = &mut node.waiting[usize::from(!live.request.op.is_read())];
         if more {
             *side += 1;
+            // The list of queues contains a group while it has throttled requests.
             if before == 0 {
                 self.queues.push(live.group.0);
             }
@@ -128,6 +136,7 @@ impl Ledger {
         if live.released {
             found.add(format_args!("charged twice: {live:?}"));
         }
+        // The layer and the client must agree on the size of a request.
         if bytes != request.charge() {
             found.add(format_args!("charged with {bytes} bytes: {request:?}"));
         }
@@ -137,6 +146,7 @@ impl Ledger {
             let group = self.nodes[live.group.0 as usize].path[i];
             let node = &mut self.nodes[group as usize];
             let mut above = 0;
+            // A request is charged to the limit of its direction and to the common one.
             for side in [direction, COMMON] {
                 let late = self.late;
                 if node.bytes[side].is_limited() {
@@ -145,6 +155,8 @@ impl Ledger {
                 if node.requests[side].is_limited() {
                     let counted = counted(request, node.iops_size);
                     let beyond = node.requests[side].charge(model.now, counted, late);
+                    // Later parts of a split request pass with the first one, so they may exceed
+                    // the limit on requests.
                     if request.within == 0 {
                         above = above.max(beyond);
                     }
@@ -158,11 +170,13 @@ impl Ledger {
         }
     }
 
-    /// No request is throttled that all limits let pass before the layer's next wake-up.
+    /// Checks that no request is throttled although all limits let it pass before the layer's next
+    /// wake-up.
     #[inline]
     fn polled(&mut self, model: &Model, wake: Option<Wake>, found: &mut Found) {
         self.wake = wake.map(|w| w.at);
         self.unpolled = None;
+        // The last nanosecond at which the layer is not yet awake.
         let before = self
             .wake
             .unwrap_or(Instant::MAX)
@@ -175,7 +189,8 @@ impl Ledger {
                     continue;
                 }
                 let what = ["reads", "writes"][direction];
-                // A limit that asks for a late wake-up throttles too much; if another wake-up hides the limit's, that one is wrong.
+                // If the wake-up is the limit's own and it is late, the limit throttles too much.
+                // If another wake-up hides the limit's, the wake-up is wrong.
                 let late = self.all_ready(node, direction, model.now)
                     || wake.is_some_and(|w| w.reason == Reason::Limit);
                 found.auditor = if late { Self::NAME } else { Wakes::NAME };
@@ -198,6 +213,8 @@ impl Ledger {
     }
 
     fn begin(&mut self, model: &Model, call: &Call<'_>) {
+        // The layer is late from its wake-up on, or from the first call after which it was not
+        // polled.
         let due = [self.wake, self.unpolled].into_iter().flatten().min();
         self.late = due.map_or(0, |due| model.now.since(due).as_nanos().min(LATENESS_MAX));
         if !matches!(call, Call::Poll { .. }) {

@@ -1,12 +1,13 @@
-//! From a request's name to its slot.
+//! A hash table that maps the name of a request to its slot.
 
-/// No slot.
+/// The value that stands for no slot.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// A request's name: its stream's bits and its cookie.
+/// The name of a request: the bits of its stream's id, and its cookie.
 pub(super) type Name = (u64, u64);
 
-/// A hash table of fixed size with linear probing: at most half full, so that a look-up is short.
+/// A hash table of fixed size with linear probing. It is at most half full, so that a look-up is
+/// short.
 #[derive(Debug)]
 pub(super) struct Index {
     places: Vec<(Name, u32)>,
@@ -15,6 +16,7 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn new(capacity: u32) -> Self {
+        // A power of two lets a mask replace the division.
         let size = (capacity as usize * 2).next_power_of_two();
         Self {
             places: vec![((0, 0), NIL); size],
@@ -35,7 +37,7 @@ impl Index {
         self.places[place] = (name, slot);
     }
 
-    /// Removes a name, and moves those behind it up.
+    /// Removes a name, and moves the entries after it up, so that no search ends at the hole.
     #[inline]
     pub(super) fn remove(&mut self, name: Name) {
         let mut hole = self.find(name);
@@ -47,7 +49,7 @@ impl Index {
             if slot == NIL {
                 break;
             }
-            // An entry may move into the hole if its place is at or before it.
+            // An entry may move into the hole if the place of its hash is at the hole or before it.
             let wanted = hash(other) & self.mask;
             if (at.wrapping_sub(wanted) & self.mask) >= (at.wrapping_sub(hole) & self.mask) {
                 self.places[hole] = self.places[at];
@@ -57,7 +59,7 @@ impl Index {
         self.places[hole].1 = NIL;
     }
 
-    /// The position of a name, or where it would be inserted.
+    /// Returns the position of a name, or the position at which it would be inserted.
     #[inline]
     fn find(&self, name: Name) -> usize {
         let mut at = hash(name) & self.mask;
@@ -70,6 +72,8 @@ impl Index {
 
 #[inline]
 fn hash((stream, cookie): Name) -> usize {
+    // Odd constants of xxHash and the golden ratio spread consecutive cookies. The upper bits are
+    // the well mixed ones.
     let mixed = (stream ^ cookie.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ cookie.wrapping_mul(0xC2B2_AE3D_27D4_EB4F)) as usize >> 20
 }
@@ -86,6 +90,7 @@ mod tests {
         let mut map = HashMap::new();
         let mut random = Rng::new(9);
         for step in 0..50_000u32 {
+            // Twelve by twelve names with at most 64 entries make collisions and removals frequent.
             let mut name = || (random.range(0, 11), random.range(0, 11));
             let (name, other) = (name(), name());
             if map.remove(&name).is_some() {

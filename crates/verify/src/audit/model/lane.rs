@@ -1,33 +1,36 @@
-//! Flushes of one space and hardware queue, and the hardware queues themselves.
+//! Lanes (the flushes of one space and hardware queue) and the hardware queues themselves.
 
 use weir_core::{Config, SpaceId, StreamId};
 
-/// The flushes of one space and hardware queue: one command of it is in the drive at a time.
+/// The flushes of one space and hardware queue. At most one flush command of a lane is in the drive
+/// at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Lane {
     /// Flushes that wait for a command.
     pub flushes: Vec<u32>,
     /// Flushes that are served by the command in flight.
     pub riders: Vec<u32>,
-    /// A flush command is in flight.
+    /// True if a flush command is in flight.
     pub flushing: bool,
 }
 
-/// What is in a hardware queue.
+/// The requests and pieces in a hardware queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Queue {
-    /// Pieces in flight, busy ones included.
+    /// The number of pieces in flight, including busy ones.
     pub in_flight: u32,
-    /// How many of them the drive returned as busy.
+    /// The number of pieces that the drive returned as busy.
     pub busy: u32,
-    /// Requests of its streams with pieces in flight, in whatever queue; flushes not counted.
+    /// The number of requests of its streams that have pieces in flight, in any queue, without
+    /// flushes.
     pub requests: u32,
 }
 
-/// Number of lanes that are kept apart, as long as each space has one.
+/// The maximum number of lanes. If spaces times hardware queues are more, several queues share a
+/// lane of a space.
 const LANES_MAX: u32 = 1 << 16;
 
-/// Which lane and hardware queue is whose.
+/// The assignment of streams to hardware queues and lanes.
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes {
     queues: u32,
@@ -40,22 +43,24 @@ impl Lanes {
         let (queues, spaces) = (u32::from(config.drive.queues), config.sizes.spaces);
         Self {
             queues,
+            // Each space has at least one lane, so the total may exceed the maximum with very many
+            // spaces.
             each: queues.min((LANES_MAX / spaces.max(1)).max(1)),
             spaces,
         }
     }
 
-    /// Lanes in all.
+    /// Returns the number of all lanes.
     pub fn count(&self) -> usize {
         (self.spaces * self.each) as usize
     }
 
-    /// The hardware queue that a stream's requests go to.
+    /// Returns the hardware queue that a stream's requests go to.
     pub fn queue_of(&self, stream: StreamId) -> usize {
         (stream.slot() % self.queues) as usize
     }
 
-    /// The lane of a stream's flushes of a space.
+    /// Returns the lane of a stream's flushes of a space.
     pub fn lane(&self, space: SpaceId, stream: StreamId) -> usize {
         let queue = self.queue_of(stream) % self.each as usize;
         space.0 as usize * self.each as usize + queue

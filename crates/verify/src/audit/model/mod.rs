@@ -1,7 +1,9 @@
-//! What is visible from outside: the state of every request, stream, group and tag, derived from calls, outputs and events.
+//! The externally visible state of a layer: the state of every request, stream, group and tag,
+//! derived from calls, outputs and events.
 //!
-//! All auditors share one model, so that each of them consists of its rule only. The model follows whatever it is told, however
-//! wrong, without panicking; reporting errors is the auditors' task.
+//! All auditors share one [`Model`], so that each auditor contains only its rule. The model follows
+//! every call, output and event without panicking, even if it is wrong. Reporting errors is the
+//! task of the auditors.
 
 mod index;
 mod lane;
@@ -17,150 +19,159 @@ use weir_core::{
     StreamSpec,
 };
 
-/// A request that was accepted and is not done.
+/// A request that was accepted and is not completed.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
-    /// As it was submitted.
+    /// The request as it was submitted.
     pub request: Request,
-    /// Its stream's group.
+    /// The group of its stream.
     pub group: GroupId,
-    /// When it was submitted, and its position among all events.
+    /// The time at which it was submitted.
     pub submitted: Instant,
-    /// See [`Self::submitted`].
+    /// The position of its submission among all events.
     pub sequence: u64,
-    /// It has passed its limits.
+    /// True if it has passed its limits.
     pub released: bool,
-    /// When, if it has.
+    /// The time at which it passed its limits, if it has.
     pub released_at: Instant,
-    /// It is throttled in favour of another group's latency.
+    /// True while it is throttled in favour of the latency of another group.
     pub throttled: bool,
-    /// Cancelled, or its stream closed, before all of it was dispatched.
+    /// True if it was cancelled, or its stream closed, before all of it was dispatched.
     pub given_up: bool,
-    /// Only its report is missing.
+    /// True if only its report is missing.
     pub over: bool,
-    /// Bytes dispatched to the drive.
+    /// The number of bytes dispatched to the drive.
     pub issued: u32,
-    /// Pieces in flight.
+    /// The number of its pieces in flight.
     pub pieces: u32,
-    /// When its first piece was dispatched; for a flush, when its flush command was.
+    /// The time at which its first piece was dispatched, or the flush command that serves it.
     pub dispatched: Option<Instant>,
-    /// When its last event happened.
+    /// The time of its last event.
     pub ended: Instant,
-    /// How the first failed piece failed; cancelled if it was given up before any piece did.
+    /// The outcome of the first piece that failed. `Cancelled` if the request was given up before
+    /// any piece failed.
     pub failure: Option<Outcome>,
-    /// Its stream was on hold at some time.
+    /// True if its stream was on hold at some time.
     pub was_held: bool,
-    /// A flush that is served by a command in flight.
+    /// True for a flush that is served by a command in flight.
     pub riding: bool,
-    /// Start of the range of the command that it leads: its own, unless others were merged into it.
+    /// The start of the range of the command that it leads. This is its own range, unless other
+    /// requests were merged into it.
     pub offset: u64,
-    /// Length of that range.
+    /// The length of that range in bytes.
     pub length: u32,
-    /// It was merged into the command of this one; [`NIL`]: it is for itself.
+    /// The slot of the request into whose command it was merged, or [`NIL`] if it has a command of
+    /// its own.
     pub(crate) leader: u32,
-    /// The next of those merged into the same command, in no order; of a leader, the first of them.
+    /// The next request that was merged into the same command, in no particular order. For a
+    /// leader, the first of them.
     member: u32,
-    /// Requests in the command that it leads.
+    /// The number of requests in the command that it leads.
     pub members: u32,
-    /// Its command was taken apart while it waited, so that a controller may have had it anew.
+    /// True if its command was taken apart while it waited. In that case a controller may have
+    /// throttled it again.
     pub was_parted: bool,
-    /// Its space has stalled: what of it may be sent is for [`Stalls`](crate::audit::Stalls) to say.
+    /// True if its space has stalled. The auditor [`Stalls`](crate::audit::Stalls) then checks
+    /// which of its pieces may be sent.
     pub in_stalled_space: bool,
-    /// What of it is in flight has stalled.
+    /// True if its pieces in flight have stalled.
     pub stalled: bool,
-    /// Bytes of a piece that is on its way to the drive and has no tag yet.
+    /// The length in bytes of a piece that is on its way to the drive and has no tag yet.
     pub ahead: u32,
-    /// Neighbours in the list of its stream.
+    /// The neighbours in the list of its stream's requests.
     prev: u32,
     next: u32,
     in_use: bool,
 }
 
-/// State of a stream.
+/// The state of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Open.
+    /// The stream is open.
     Open,
-    /// Open and on hold.
+    /// The stream is open and on hold.
     Held,
-    /// Closed; some of its pieces are still in flight.
+    /// The stream is closed, and some of its pieces are still in flight.
     Closing,
 }
 
 /// A stream that is open or draining.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
-    /// Its name.
+    /// The id of the stream.
     pub id: StreamId,
-    /// Its group.
+    /// The group of the stream.
     pub group: GroupId,
-    /// Its state.
+    /// The state of the stream.
     pub state: State,
-    /// Its live requests.
+    /// The number of its live requests.
     pub live: u32,
-    /// Those of them with something left that might be dispatched now if there were room; flushes not counted.
+    /// The number of its requests with bytes left that might be dispatched now if there were space,
+    /// without flushes.
     pub sendable: u32,
     first: u32,
     last: u32,
 }
 
-/// A piece in flight.
+/// A piece that is in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Flight {
-    /// As it was dispatched.
+    /// The piece as it was dispatched.
     pub dispatch: Dispatch,
-    /// The request's slot, and its sequence number in case the slot is reused.
+    /// The slot of its request.
     pub slot: u32,
+    /// The sequence number of its request, in case the slot is reused.
     sequence: u64,
-    /// The drive returned it as busy.
+    /// True if the drive returned it as busy.
     pub busy: bool,
-    /// Its space has stalled: it takes up no place in its queue.
+    /// True if its space has stalled. Such a piece occupies no place in its queue.
     pub stalled: bool,
 }
 
-/// A space.
+/// A space of the layer.
 #[derive(Clone, Debug, Default)]
 pub struct Space {
-    /// Its size, if it exists.
+    /// The size of the space in bytes, if the space exists.
     pub size: Option<u64>,
-    /// It has stalled at some time.
+    /// True if the space has stalled at some time.
     pub stalls: bool,
 }
 
-/// See the module's documentation.
+/// The state of a layer as its calls, outputs and events show it.
 #[derive(Debug)]
 pub struct Model {
-    /// The configuration of the layer; its capacity is the current one.
+    /// The configuration of the layer, with its current capacity.
     pub config: Config,
-    /// Time, clamped as in the layer.
+    /// The time, clamped as in the layer.
     pub now: Instant,
-    /// Number of events so far.
+    /// The number of events so far.
     pub sequence: u64,
-    /// The groups.
+    /// The tree of all groups.
     pub tree: Tree,
     /// The spaces, by slot.
     pub spaces: Vec<Space>,
-    /// Flushes, by space and hardware queue.
+    /// The flushes, by space and hardware queue.
     pub lanes: Vec<Lane>,
-    /// What is in each hardware queue.
+    /// The contents of each hardware queue.
     pub queues: Vec<Queue>,
-    /// Which of them are whose.
+    /// The assignment of streams to lanes and queues.
     pub layout: Lanes,
-    /// Pieces in flight, by tag.
+    /// The pieces in flight, by tag.
     pub tags: Vec<Option<Flight>>,
-    /// Their number, busy ones included and those that have stalled not.
+    /// The number of pieces in flight, including busy ones and without stalled ones.
     pub in_flight: u32,
-    /// How many have stalled.
+    /// The number of stalled pieces.
     pub stalled: u32,
-    /// How many of them the drive returned as busy.
+    /// The number of pieces in flight that the drive returned as busy.
     pub busy: u32,
-    /// Live requests.
+    /// The number of live requests.
     pub live: u32,
-    /// Requests with something left that might be dispatched now if there were room; flushes not counted.
+    /// The number of requests with bytes left that might be dispatched now if there were space,
+    /// without flushes.
     pub sendable: u32,
-    /// Requests with pieces in flight; flushes not counted.
+    /// The number of requests with pieces in flight, without flushes.
     pub in_drive: u32,
-    /// Live requests beyond those reserved for their stream.
+    /// The number of live requests beyond those reserved for their stream.
     pub shared: u32,
     requests: Vec<Live>,
     free: Vec<u32>,
@@ -169,7 +180,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The model of a layer that was just created.
+    /// Creates the model of a layer that was just created.
     pub fn new(config: &Config) -> Self {
         let (limits, layout) = (config.sizes, Lanes::new(config));
         let tags = config.tags() as usize;
@@ -197,59 +208,60 @@ impl Model {
         }
     }
 
-    /// The slot of a live request.
+    /// Returns the slot of a live request.
     pub fn find(&self, stream: StreamId, cookie: u64) -> Option<u32> {
         let slot = self.index.get((stream.to_bits(), cookie));
         (slot != NIL).then_some(slot)
     }
 
-    /// A live request.
+    /// Returns the live request in a slot.
     pub fn request(&self, slot: u32) -> &Live {
         &self.requests[slot as usize]
     }
 
-    /// A stream that is open or draining.
+    /// Returns a stream that is open or draining.
     pub fn stream(&self, id: StreamId) -> Option<&Stream> {
         self.in_slot(id.slot()).filter(|s| s.id == id)
     }
 
-    /// The stream in a slot, whichever it is.
+    /// Returns the stream in a slot, whichever it is.
     pub fn in_slot(&self, slot: u32) -> Option<&Stream> {
         self.streams.get(slot as usize)?.as_ref()
     }
 
-    /// All streams.
+    /// Returns all streams that are open or draining.
     pub fn streams(&self) -> impl Iterator<Item = &Stream> {
         self.streams.iter().flatten()
     }
 
-    /// Live requests of a stream, oldest first.
+    /// Returns the live requests of a stream, oldest first.
     pub fn requests_of(&self, stream: &Stream) -> impl Iterator<Item = u32> + '_ {
         let some = |slot: u32| (slot != NIL).then_some(slot);
         std::iter::successors(some(stream.first), move |&s| some(self.request(s).next))
     }
 
-    /// All live requests.
+    /// Returns all live requests with their slots.
     pub fn live_requests(&self) -> impl Iterator<Item = (u32, &Live)> {
         let named = |(i, l): (usize, &'_ Live)| l.in_use.then_some(i as u32);
         let slots = self.requests.iter().enumerate().filter_map(named);
         slots.map(|slot| (slot, self.request(slot)))
     }
 
-    /// Whether a flush of some space could be dispatched now if there were room.
+    /// Returns true if a flush of some space could be dispatched now if there were space.
     pub fn flush_sendable(&self) -> bool {
         let mut lanes = self.lanes.iter();
         lanes.any(|lane| !lane.flushing && !lane.flushes.is_empty())
     }
 
-    /// Whether a hardware queue takes another piece: it has a free tag, and has sent back nothing that waits.
+    /// Returns true if a hardware queue accepts another piece. It must have a free tag, and no busy
+    /// piece that waits to be sent again.
     pub fn has_room(&self, queue: usize) -> bool {
         let all = self.config.drive.tags.into();
         let queue = self.queues[queue];
         queue.busy == 0 && queue.in_flight < all
     }
 
-    /// True if this dispatches again what the drive returned as busy.
+    /// Returns true if this dispatches a piece again that the drive returned as busy.
     pub fn is_repetition(&self, dispatch: &Dispatch) -> bool {
         let flight = self.tags.get(dispatch.tag.0 as usize);
         matches!(flight, Some(Some(f)) if f.busy && f.dispatch == *dispatch)
@@ -278,6 +290,7 @@ impl Model {
         let Some(&stream) = self.stream(id) else {
             return;
         };
+        // The list is walked by hand, because giving up a request may remove it.
         let mut next = stream.first;
         self.set_state(id, State::Closing);
         while next != NIL {
@@ -297,10 +310,11 @@ impl Model {
         }
     }
 
-    /// Adds an accepted request; `None` if its name is in use.
+    /// Adds an accepted request. Returns `None` if its name is in use.
     pub(crate) fn accepted(&mut self, request: &Request) -> Option<u32> {
         let name = (request.stream.to_bits(), request.cookie);
         let &stream = self.stream(request.stream)?;
+        // The driver is at fault here, and `Audit` reports it under its name.
         if self.index.get(name) != NIL || self.live as usize >= self.config.sizes.requests as usize
         {
             return None;
@@ -356,6 +370,7 @@ impl Model {
             };
             stream.last = slot;
             stream.live += 1;
+            // Requests up to the stream's reservation do not count as shared.
             self.shared += u32::from(stream.live > reserved);
         }
         self.live += 1;
@@ -382,16 +397,17 @@ impl Model {
         });
     }
 
-    /// Those merged into a request.
+    /// Returns the members of a request: those that were merged into it.
     pub(crate) fn members(&self, leader: u32) -> impl Iterator<Item = u32> + '_ {
         let some = |slot: u32| (slot != NIL).then_some(slot);
         let first = some(self.request(leader).member);
         std::iter::successors(first, move |&s| some(self.request(s).member))
     }
 
-    /// A request, with those merged into it, was merged into another.
+    /// Merges a request and its members into another.
     pub(crate) fn merged(&mut self, slot: u32, leader: u32) {
         let other = *self.request(slot);
+        // The auditor `Once` reports such a merge. Following it would make the lists circular.
         if slot == leader || other.leader != NIL || self.request(leader).leader != NIL {
             return;
         }
@@ -416,7 +432,8 @@ impl Model {
         });
     }
 
-    /// Those merged into a request are for themselves again, before any of it was sent.
+    /// Takes a command apart before any of it was sent, so that its members are requests of their
+    /// own again.
     pub(crate) fn parted(&mut self, leader: u32) {
         let members: Vec<u32> = self.members(leader).collect();
         for slot in members {
@@ -441,7 +458,7 @@ impl Model {
         });
     }
 
-    /// A piece of a request is on its way to the drive and has no tag yet.
+    /// Counts a piece of a request that is on its way to the drive and has no tag yet.
     pub(crate) fn taken(&mut self, slot: u32, bytes: u32) {
         if self.request(slot).pieces == 0 {
             self.enters_drive(slot);
@@ -453,7 +470,7 @@ impl Model {
         });
     }
 
-    /// All of a request's command is in the drive or on its way.
+    /// Returns true if all of a request's command is in the drive or on its way there.
     pub(crate) fn is_wholly_sent(&self, slot: u32) -> bool {
         let live = self.request(slot);
         let command = if live.leader == NIL {
@@ -464,15 +481,17 @@ impl Model {
         live.riding || live.request.op != Op::Flush && command.issued == command.length
     }
 
-    /// A request is given up, as [`weir_core::Layer::cancel`] does.
+    /// Gives a request up, as [`weir_core::Layer::cancel`] does.
     pub(crate) fn give_up(&mut self, slot: u32) {
         let live = self.request(slot);
+        // Pieces in the drive complete in any case, so that such a request keeps its outcome.
         if self.is_wholly_sent(slot) || live.over || live.given_up {
             return;
         }
         let now = self.now;
         self.update(slot, |live| {
             live.given_up = true;
+            // The first failure decides: an error before the cancellation stays the outcome.
             live.failure.get_or_insert(Outcome::Cancelled);
             live.over = live.pieces == 0;
             live.ended = now;
@@ -493,6 +512,7 @@ impl Model {
             busy: false,
             stalled: before.is_some_and(|f| f.stalled),
         });
+        // A busy piece kept its place in the counters, so only a fresh tag increases them.
         let (fresh, again) = (before.is_none(), before.is_some_and(|f| f.busy));
         if let Some(queue) = self.queues.get_mut(usize::from(dispatch.queue.0)) {
             queue.in_flight += u32::from(fresh);
@@ -510,6 +530,7 @@ impl Model {
         for member in members {
             self.requests[member as usize].dispatched.get_or_insert(now);
         }
+        // The piece was already counted when it was taken, see `taken`.
         if self.request(slot).ahead > 0 {
             let live = &mut self.requests[slot as usize];
             live.ahead = 0;
@@ -530,9 +551,12 @@ impl Model {
         let Some(Some(flight)) = self.tags.get_mut(completion.tag.0 as usize) else {
             return;
         };
+        // A busy piece is not in the drive, so that its completion means nothing until it is sent
+        // again.
         if flight.busy {
             return;
         }
+        // A forged queue index is counted in a queue that nobody reads.
         let mut nowhere = Queue::default();
         let queue = self.queues.get_mut(usize::from(flight.dispatch.queue.0));
         let queue = queue.unwrap_or(&mut nowhere);
@@ -542,6 +566,7 @@ impl Model {
             queue.busy += 1;
             return;
         };
+        // A stalled piece left the counters of its queue when its space stalled.
         let counts = u32::from(!flight.stalled);
         queue.in_flight = queue.in_flight.saturating_sub(counts);
         let flight = *flight;
@@ -552,18 +577,19 @@ impl Model {
             return self.end_flush(&flight.dispatch, outcome);
         }
         let live = self.request(flight.slot);
+        // The slot may hold another request by now.
         if live.in_use && live.sequence == flight.sequence {
             self.piece_back(flight.slot, outcome);
         }
     }
 
-    /// Pieces of a space in flight that have not stalled.
+    /// Returns the pieces of a space in flight that have not stalled.
     fn flights_of(&self, space: SpaceId) -> impl Iterator<Item = &Flight> {
         let flights = self.tags.iter().flatten();
         flights.filter(move |f| f.dispatch.space == space && !f.stalled)
     }
 
-    /// Whether [`weir_core::Layer::stall`] changes anything for a space.
+    /// Returns true if [`weir_core::Layer::stall`] changes anything for a space.
     pub fn can_stall(&self, space: SpaceId) -> bool {
         let pieces = self.flights_of(space).count() as u32;
         let busy = self.flights_of(space).any(|f| f.busy);
@@ -571,7 +597,8 @@ impl Model {
         pieces > 0 && !busy && pieces <= room
     }
 
-    /// A space stalls.
+    /// Marks the pieces of a space in flight as stalled, and its requests as being in a stalled
+    /// space.
     pub(crate) fn stall(&mut self, space: SpaceId) {
         for at in 0..self.tags.len() {
             let Some(flight) = &mut self.tags[at] else {
@@ -605,7 +632,7 @@ impl Model {
         }
     }
 
-    /// Removes a request that is done.
+    /// Removes a request that is completed.
     pub(crate) fn done(&mut self, slot: u32) {
         self.update(slot, |live| live.over = true);
         let live = *self.request(slot);
@@ -650,7 +677,7 @@ impl Model {
         self.forget_if_drained(id);
     }
 
-    /// Applies a change that was accepted. False if it should not have been.
+    /// Applies a change that was accepted. Returns false if it should not have been accepted.
     pub(crate) fn changed(&mut self, edits: &[Edit]) -> bool {
         let mut sound = true;
         for edit in edits {
@@ -675,7 +702,7 @@ impl Model {
         let mut next = stream.first;
         while next != NIL {
             let slot = next;
-            // What could be sent in the old state may not be in the new one.
+            // A request that could be sent in the old state may not be sendable in the new one.
             self.count(slot, before, false);
             let live = &mut self.requests[slot as usize];
             live.was_held |= state == State::Held;
@@ -692,7 +719,7 @@ impl Model {
         }
     }
 
-    /// Changes a request, and the counters with it.
+    /// Changes a request, and updates the counters with it.
     #[inline]
     fn update(&mut self, slot: u32, change: impl FnOnce(&mut Live)) {
         let state = self.state_of(slot);
@@ -714,11 +741,14 @@ impl Model {
             && !live.given_up
             && !live.over
             && live.leader == NIL
+            // Flushes of a stalled space may still be sent. Other requests are probes, which are
+            // counted elsewhere.
             && (live.request.op == Op::Flush || !live.in_stalled_space)
             && state == State::Open
     }
 
-    /// Counts a request among those that might be dispatched, or no longer.
+    /// Counts a request among those that might be dispatched, or (without `more`) removes it from
+    /// the count.
     #[inline]
     fn count(&mut self, slot: u32, state: State, more: bool) {
         let live = &self.requests[slot as usize];
@@ -745,7 +775,7 @@ impl Model {
         }
     }
 
-    /// A flush command is dispatched: it serves every flush of its space and hardware queue that waits.
+    /// Begins a flush command, which serves every waiting flush of its space and hardware queue.
     fn begin_flush(&mut self, dispatch: &Dispatch) {
         let now = self.now;
         let lane = self.layout.lane(dispatch.space, dispatch.stream);
@@ -753,6 +783,8 @@ impl Model {
             return;
         };
         lane.flushing = true;
+        // All waiting flushes ride on this command. Those that arrive later must wait for the next
+        // one.
         std::mem::swap(&mut lane.flushes, &mut lane.riders);
         lane.flushes.clear();
         for &slot in &lane.riders {
@@ -777,7 +809,7 @@ impl Model {
         }
     }
 
-    /// A command is over, and with it all requests merged into it.
+    /// Ends a command, and with it all requests merged into it.
     fn end_members(&mut self, leader: u32) {
         let Live { ended, failure, .. } = *self.request(leader);
         let members: Vec<u32> = self.members(leader).collect();
@@ -800,8 +832,10 @@ impl Model {
             if outcome != Outcome::Ok {
                 live.failure.get_or_insert(outcome);
             }
+            // A request ends with its last piece: all bytes are sent, or it was given up.
             live.over = live.pieces == 0 && (live.given_up || live.issued == live.length);
         });
+        // The members have no pieces of their own and share the fate of the command.
         if self.request(slot).over && self.request(slot).members > 1 {
             self.end_members(slot);
         }
@@ -813,14 +847,14 @@ impl Model {
         }
     }
 
-    /// A request has its first piece on the way to the drive.
+    /// Counts a request whose first piece is on the way to the drive.
     fn enters_drive(&mut self, slot: u32) {
         let queue = self.layout.queue_of(self.request(slot).request.stream);
         self.in_drive += 1;
         self.queues[queue].requests += 1;
     }
 
-    /// A request has no piece there any more.
+    /// Stops counting a request that has no piece in the drive any more.
     fn leaves_drive(&mut self, slot: u32) {
         let queue = self.layout.queue_of(self.request(slot).request.stream);
         self.in_drive -= 1;

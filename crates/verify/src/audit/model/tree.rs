@@ -1,17 +1,18 @@
-//! The tree of groups as the changes made it.
+//! The tree of groups, as the accepted changes made it.
 
 use weir_core::{Contract, Edit, GroupId, ROOT};
 
-/// A group.
+/// A group of the tree.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its parent.
+    /// The parent of the group. The root is its own parent.
     pub parent: GroupId,
-    /// Its contract.
+    /// The contract of the group.
     pub contract: Contract,
 }
 
-/// The tree. It follows changes that were accepted; whether they should have been is for the auditors.
+/// The tree of groups. It follows the changes that the layer accepted, and auditors check whether
+/// they should have been accepted.
 #[derive(Clone, Debug)]
 pub struct Tree {
     groups: Vec<Option<Group>>,
@@ -20,6 +21,7 @@ pub struct Tree {
 impl Tree {
     pub(super) fn new(capacity: u32) -> Self {
         let root = Group {
+            // The root is its own parent, which ends every path.
             parent: ROOT,
             contract: Contract::DEFAULT,
         };
@@ -28,17 +30,17 @@ impl Tree {
         Self { groups }
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub fn capacity(&self) -> u32 {
         self.groups.len() as u32
     }
 
-    /// The group in a slot.
+    /// Returns the group in a slot.
     pub fn get(&self, id: GroupId) -> Option<&Group> {
         self.groups.get(id.0 as usize)?.as_ref()
     }
 
-    /// All groups but the root, in the order of their slots.
+    /// Returns all groups except the root, in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (GroupId, &Group)> {
         let named = |(i, g): (usize, &'_ Option<Group>)| g.as_ref().map(|_| GroupId(i as u32));
         self.groups
@@ -49,13 +51,13 @@ impl Tree {
             .map(|id| (id, self.get(id).expect("it is there")))
     }
 
-    /// The group and those above it, without the root.
+    /// Returns the group and those above it, without the root.
     pub fn path(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         std::iter::successors(Some(id), |&g| self.get(g).map(|g| g.parent))
             .take_while(|&g| g != ROOT)
     }
 
-    /// Applies an edit of a change that was accepted. False if the edit is impossible.
+    /// Applies an edit of a change that was accepted. Returns false if the edit is impossible.
     pub(super) fn apply(&mut self, edit: &Edit) -> bool {
         match *edit {
             Edit::AddGroup {

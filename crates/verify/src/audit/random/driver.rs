@@ -1,4 +1,4 @@
-//! Performs operations on an audited layer.
+//! The driver of random operations on an audited layer.
 
 use super::Source;
 use super::plan::{Operation, Plan, add_group, capacity, draw_contract, set_knobs, set_space};
@@ -8,7 +8,7 @@ use weir_core::{
     SpaceId, Span, StreamId, StreamSpec, Tag, Wake,
 };
 
-/// The driver of one layer.
+/// A driver that performs random operations on one layer.
 #[derive(Debug)]
 pub(super) struct Driver<'a, S> {
     source: &'a mut S,
@@ -17,7 +17,7 @@ pub(super) struct Driver<'a, S> {
     now: Instant,
     wake: Option<Wake>,
     streams: Vec<(StreamId, bool)>,
-    /// A stream that was closed, to be used as a stale name.
+    /// A stream that was closed. Its id is used as an outdated name.
     stale: StreamId,
     flying: Vec<Tag>,
     cookie: u64,
@@ -35,6 +35,7 @@ impl<'a, S: Source> Driver<'a, S> {
             now: Instant::ZERO,
             wake: None,
             streams: Vec::new(),
+            // An id that the layer has never given out.
             stale: StreamId::from_bits(3),
             flying: Vec::new(),
             cookie: 0,
@@ -48,12 +49,12 @@ impl<'a, S: Source> Driver<'a, S> {
         driver
     }
 
-    /// The source of decisions is used up.
+    /// Returns true if the source of decisions is used up.
     pub(super) fn is_exhausted(&self) -> bool {
         self.source.is_empty()
     }
 
-    /// Performs one operation, and mostly a poll.
+    /// Performs one operation, and in most cases a poll.
     pub(super) fn step(&mut self) {
         self.pass_time();
         match self.operation() {
@@ -69,7 +70,7 @@ impl<'a, S: Source> Driver<'a, S> {
             Operation::Stall => self.stall(),
             Operation::Nothing => {}
         }
-        // Occasionally time does not advance.
+        // Occasionally time goes backwards, which the layer must treat as standing still.
         if self.source.below(512) == 511 {
             let now = self.now;
             self.now = now.saturating_sub(Span::from_nanos(500));
@@ -81,8 +82,8 @@ impl<'a, S: Source> Driver<'a, S> {
         }
     }
 
-    /// Lets everything finish: holds are lifted, the drive completes, every wake-up is kept. Gives up when nothing changes
-    /// any more; the auditors report that.
+    /// Lets every request complete: holds are lifted, the drive completes, and every wake-up is
+    /// met. Gives up when nothing changes any more, which the auditors report.
     pub(super) fn drain(&mut self) {
         for (stream, held) in std::mem::take(&mut self.streams) {
             if held {
@@ -91,7 +92,8 @@ impl<'a, S: Source> Driver<'a, S> {
             self.streams.push((stream, false));
         }
         self.poll();
-        // io.cost may hold a request of a group of small weight for many of its periods, and io.max looks at one in each slice.
+        // io.cost may throttle a request of a group of small weight for many of its periods, and
+        // io.max checks one in each slice.
         let controllers = &self.plan.config.controllers;
         let quiet_max = if controllers.cost.is_some() || controllers.slices.is_some() {
             200_000
@@ -125,7 +127,8 @@ impl<'a, S: Source> Driver<'a, S> {
 
     fn set_up(&mut self) {
         let edits = std::mem::take(&mut self.plan.edits);
-        // One by one, so that an unlucky draw costs one group instead of all.
+        // The edits are made one by one, so that a refused one costs one group instead of all.
+        // Refused changes are part of the audit, so their results are ignored here and below.
         let capacity = capacity(self.source);
         let _ = self.layer.change(self.now, &[Edit::SetCapacity(capacity)]);
         for edit in &edits {
@@ -152,7 +155,7 @@ impl<'a, S: Source> Driver<'a, S> {
             0..8 => 0,
             8..14 => self.source.below(self.plan.step_max),
             14 => self.source.magnitude(self.plan.step_max),
-            // To the wake-up, or far beyond everything.
+            // Passes the time to the wake-up, or far beyond every timer.
             _ => match self.wake {
                 Some(wake) => wake.at.since(self.now).as_nanos(),
                 None => self.source.magnitude(1 << 34),
@@ -197,7 +200,7 @@ impl<'a, S: Source> Driver<'a, S> {
     fn request(&mut self) -> Request {
         let mut stream = self.any_stream();
         for _ in 0..2 {
-            // Mostly a stream with room.
+            // In most cases chooses a stream with space.
             let live = self
                 .layer
                 .observer()
@@ -211,6 +214,7 @@ impl<'a, S: Source> Driver<'a, S> {
             stream = self.any_stream();
         }
         let space = SpaceId(self.source.below(u64::from(self.plan.config.sizes.spaces)) as u32);
+        // Reads and writes are three times as frequent as each of the others.
         let op = if self.source.once_in(self.plan.flush_in) {
             Op::Flush
         } else {
@@ -226,7 +230,7 @@ impl<'a, S: Source> Driver<'a, S> {
             ][self.source.below(8) as usize]
         };
         let op = match op {
-            // Some of these change nothing.
+            // `Extents` replaces some discards, since it changes nothing in the storage.
             Op::Discard if self.cookie.is_multiple_of(3) => Op::Extents,
             op => op,
         };
@@ -247,12 +251,14 @@ impl<'a, S: Source> Driver<'a, S> {
             stream,
             space,
             op,
+            // All combinations of flags, including those that clients do not use.
             flags: Flags::from_bits(self.source.below(32) as u8),
             offset: offset & !511,
             length: length as u32,
             cookie: self.cookie,
             within: self.within(op, offset),
         };
+        // Random offsets would hardly ever be adjacent, so that most requests are made neighbours.
         if self.plan.config.merge.is_on() && !self.source.once_in(3) {
             if !self.source.once_in(4) {
                 request.flags = Flags::from_bits(request.flags.bits() & !Flags::FUA.bits());
@@ -269,7 +275,8 @@ impl<'a, S: Source> Driver<'a, S> {
         request
     }
 
-    /// Where in the request of its client a request begins: some continue one that was split.
+    /// Returns the position of a request within its client's request. Some requests continue one
+    /// that was split.
     fn within(&self, op: Op, offset: u64) -> u32 {
         match op {
             Op::Read | Op::Write if self.cookie.is_multiple_of(5) => offset as u32 & !511,
@@ -291,7 +298,7 @@ impl<'a, S: Source> Driver<'a, S> {
         let Some(stream) = stream.filter(|s| s.live > 0) else {
             return;
         };
-        // Sooner one of the last, which has hardly begun.
+        // Prefers one of the last four requests, which have hardly begun.
         let back = self.source.below(4).min(u64::from(stream.live) - 1);
         let last = model
             .requests_of(stream)
@@ -302,7 +309,7 @@ impl<'a, S: Source> Driver<'a, S> {
         self.put_beside(request, &other);
     }
 
-    /// Makes a request a neighbour of another, most likely in its space.
+    /// Makes a request a neighbour of another one, most likely in its space.
     fn put_beside(&mut self, request: &mut Request, other: &Request) {
         if other.op == Op::Flush {
             return;
@@ -327,7 +334,7 @@ impl<'a, S: Source> Driver<'a, S> {
         self.streams[self.source.below(self.streams.len() as u64) as usize].0
     }
 
-    /// Changes a request so that it may have to be refused.
+    /// Changes a request so that the layer may have to refuse it.
     fn spoil(&mut self, request: &mut Request) {
         match self.source.below(6) {
             0 => request.length ^= 1 << self.source.below(32),
@@ -400,7 +407,7 @@ impl<'a, S: Source> Driver<'a, S> {
         }
         let at = self.source.below(self.streams.len() as u64) as usize;
         let (stream, held) = &mut self.streams[at];
-        // Occasionally it is set to the current value.
+        // Occasionally the hold is set to its current value.
         *held ^= !self.source.once_in(16);
         self.layer.hold(self.now, *stream, *held);
     }
@@ -419,6 +426,7 @@ impl<'a, S: Source> Driver<'a, S> {
         let (stream, _) = self.streams[at];
         let model = self.layer.observer().audit.model();
         let live = model.stream(stream).map_or(0, |s| s.live);
+        // The index after the last request stands for a cookie that does not exist.
         let which = self.source.below(u64::from(live) + 1) as usize;
         let request = model
             .stream(stream)
@@ -448,9 +456,10 @@ impl<'a, S: Source> Driver<'a, S> {
         let _ = self.layer.change(self.now, &edits);
     }
 
-    /// Completes tags that are not in flight, and one that is, twice.
+    /// Completes tags that are not in flight, and completes one in flight twice.
     fn stray(&mut self) {
         let tags = self.layer.observer().audit.model().tags.len() as u64;
+        // Two tags beyond the drive's are included.
         let tag = Tag(self.source.below(tags + 2) as u32);
         self.completions.clear();
         if let Some(at) = self.flying.iter().position(|&t| t == tag) {

@@ -1,8 +1,9 @@
-//! Random operations on a layer under every auditor; the seed also draws the configuration.
+//! Random operations on a layer under every auditor. The seed also draws the configuration.
 //!
-//! The drive answers at random, so nothing is checked about durations, nor about the part of a promise that is kept in a second
-//! ([`crate::audit::Promise`]). Contracts are checked by the order of dispatches: [`crate::audit::Precedence`], [`crate::audit::Realtime`] and, if
-//! [`Plan::idle`] says so, [`crate::audit::Idle`].
+//! The drive answers at random. So no durations are checked, and not the part of a promise that is
+//! kept in a second ([`crate::audit::Promise`]). Contracts are checked by the order of dispatches:
+//! [`crate::audit::Precedence`], [`crate::audit::Realtime`] and, with [`Plan::idle`],
+//! [`crate::audit::Idle`].
 
 mod driver;
 mod plan;
@@ -17,29 +18,29 @@ use driver::Driver;
 use std::fmt;
 use weir_core::Counters;
 
-/// A run without violations.
+/// The summary of a run without violations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Operations performed.
+    /// The number of operations performed.
     pub steps: u64,
-    /// The layer's totals at the end.
+    /// The totals of the layer at the end.
     pub counters: Counters,
-    /// How often each kind of event occurred.
+    /// The number of occurrences of each kind of event.
     pub tally: Tally,
     /// The verdicts about the promised seconds of all groups.
     pub seconds: weir_measure::promise::Seconds,
 }
 
-/// A run with violations.
+/// The description of a run with violations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// The seed that reproduces it.
     pub seed: u64,
-    /// Operations performed before the violation.
+    /// The number of operations performed before the violation.
     pub steps: u64,
-    /// The first violations.
+    /// The first violations that were found.
     pub violations: Vec<Violation>,
-    /// The plan that was drawn.
+    /// The configuration that was drawn, as text.
     pub plan: String,
 }
 
@@ -55,17 +56,18 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Draws a configuration from `seed`, performs `steps` operations and lets everything finish.
+/// Draws a configuration from `seed`, performs `steps` operations and lets every request complete.
 ///
 /// # Errors
-/// An auditor found a violation. The same seed and steps reproduce it.
+/// Returns a failure if an auditor found a violation. The same seed and steps reproduce it.
 pub fn run(seed: u64, steps: u64) -> Result<Summary, Box<Failure>> {
     let mut random = Random::new(seed);
     let plan = Plan::draw(&mut random);
     run_plan(&mut random, plan, steps).map_err(|failure| Box::new(Failure { seed, ..failure }))
 }
 
-/// As [`run`], but returns the record of every call, up to the end or the violation.
+/// Performs the same operations as [`run`], but returns the record of every call, up to the end or
+/// the violation.
 pub fn record(seed: u64, steps: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let plan = Plan::draw(&mut random);
@@ -74,12 +76,13 @@ pub fn record(seed: u64, steps: u64) -> Vec<u8> {
     recorder.expect("it was asked for").bytes().to_vec()
 }
 
-/// Performs `steps` operations, or as many as `source` has decisions for, according to `plan`. The seed of a failure is not known
-/// here and stays 0.
+/// Performs `steps` operations according to `plan`, or as many as `source` has decisions for. The
+/// seed of a failure is not known here and stays 0.
 ///
 /// # Errors
-/// An auditor found a violation.
+/// Returns a failure if an auditor found a violation.
 pub fn run_plan(source: &mut impl Source, plan: Plan, steps: u64) -> Result<Summary, Failure> {
+    // The plan is consumed by the run, but a failure must show it.
     let drawn = format!("{:?}", plan.config);
     let (driver, done) = perform(source, plan, steps, false);
     let found = driver.layer.observer().audit.found();
@@ -118,6 +121,7 @@ fn perform<S: Source>(
         done += 1;
     }
     if driver.layer.observer().audit.found().is_empty() {
+        // After a violation, the layer may never become idle.
         driver.drain();
     }
     (driver, done)

@@ -8,38 +8,39 @@ use weir_core::{
     Span, control, merge,
 };
 
-/// A drawn configuration and way of driving it. Every run draws its own, so that all combinations occur sooner or later.
+/// A drawn configuration and the frequencies of operations. Every run draws its own plan, so that
+/// all combinations occur sooner or later.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The configuration of the layer.
     pub config: Config,
-    /// The initial groups, spaces and capacity; if the draw was unlucky they are refused as a whole, and tried again later.
+    /// The initial groups, spaces and contracts, which the driver applies one by one.
     pub edits: Vec<Edit>,
-    /// The relative frequency of each kind of operation; see [`Operation`].
+    /// The relative frequency of each kind of operation, see [`Operation`].
     pub weights: [u64; Operation::ALL.len()],
     /// The maximum length of a request in bytes.
     pub length_max: u64,
-    /// Maximum step of time, in nanoseconds.
+    /// The maximum step of time, in nanoseconds.
     pub step_max: u64,
-    /// The driver is never late for a wake-up.
+    /// True if the driver is never late for a wake-up.
     pub punctual: bool,
-    /// One of this many completions is an error, or says that the drive was busy.
+    /// The frequency of errors: one of this many completions fails.
     pub error_in: u64,
-    /// See [`Self::error_in`].
+    /// The frequency of busy drives: one of this many completions reports that the drive was busy.
     pub busy_in: u64,
-    /// One of this many requests is a flush.
+    /// The frequency of flushes: one of this many requests is a flush.
     pub flush_in: u64,
     /// The maximum number of open streams.
     pub streams: u32,
-    /// The idle class is checked, too; see [`crate::audit::Idle`].
+    /// True if the idle class is also checked, see [`crate::audit::Idle`].
     pub idle: bool,
 }
 
 listed! {
-    /// Kinds of operations.
+    /// The kinds of operations of a random run.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum Operation {
-        /// Submits a batch.
+        /// Submits a batch of requests.
         Submit,
         /// Completes a batch, in any order.
         Complete,
@@ -47,7 +48,7 @@ listed! {
         Open,
         /// Closes a stream.
         Close,
-        /// Puts one on hold, or lifts the hold.
+        /// Puts a stream on hold, or lifts the hold.
         Hold,
         /// Cancels a request.
         Cancel,
@@ -55,17 +56,17 @@ listed! {
         Change,
         /// Completes tags that may not be in flight.
         Stray,
-        /// Names streams that may not exist any more.
+        /// Uses the id of a stream that may not exist any more.
         Stale,
         /// Only advances the time and polls.
         Nothing,
-        /// Says that a space stalls.
+        /// Notifies the layer that a space stalls.
         Stall,
     }
 }
 
 impl Plan {
-    /// Draws a plan.
+    /// Draws a plan from a source of decisions.
     pub fn draw<S: Source>(source: &mut S) -> Self {
         let (sizes, drive) = (sizes(source), drive(source));
         let config = Config::of(elevator(source)).sizes(sizes).drive(drive);
@@ -78,6 +79,8 @@ impl Plan {
                 edits.extend(set_knobs(source, id));
             }
         }
+        // Rare operations are missing from a third of the runs, and occur in the others with any
+        // order of magnitude.
         let rare = |source: &mut S| source.unless(3, |s| s.magnitude(200));
         let mut weights = [
             2_000 + source.below(2_000),
@@ -94,7 +97,8 @@ impl Plan {
         ];
         let mut config = config;
         config.merge = draw_merge(source, &config.elevator);
-        // From numbers of its own, so that runs without it stay as they were before there was any.
+        // The random numbers of controllers are derived from the weights. They take nothing from
+        // `source`, so that older seeds draw the same runs as before.
         let mix = |seed: u64, weight: &u64| seed.wrapping_mul(1_009).wrapping_add(*weight);
         let seed = weights.iter().fold(0, mix);
         let mut of_controllers = Random::new(seed);
@@ -114,14 +118,14 @@ impl Plan {
             busy_in: 1 + source.magnitude(1_000),
             flush_in: 1 + source.magnitude(200),
             streams: 1 + source.below(u64::from(config.sizes.streams)) as u32,
-            // Under `contract` the end of a flush counts as a turn, which the auditor does not see.
             idle: true,
             config,
         }
     }
 }
 
-/// io.cost is there once in four times. What is told of the drive may be far from what it is, but not so that requests wait for days.
+/// Draws `io.cost`, once in four runs. The stated speed of the drive may be far from the real one,
+/// but not so low that requests wait for days.
 fn draw_cost(source: &mut impl Source) -> Option<control::cost::Config> {
     if !source.once_in(4) {
         return None;
@@ -129,6 +133,7 @@ fn draw_cost(source: &mut impl Source) -> Option<control::cost::Config> {
     let mut config = control::cost::Config::default();
     tunables(source, &mut config);
     for bps in [&mut config.rbps, &mut config.wbps] {
+        // A slow model would make requests wait for days of virtual time.
         *bps = (*bps).max(10_000_000_000);
     }
     for iops in [
@@ -144,7 +149,7 @@ fn draw_cost(source: &mut impl Source) -> Option<control::cost::Config> {
     Some(config)
 }
 
-/// Limits count in slices once in four times.
+/// Draws limits that count in slices, once in four runs.
 fn draw_slices(source: &mut impl Source) -> Option<control::slices::Config> {
     if !source.once_in(4) {
         return None;
@@ -154,7 +159,7 @@ fn draw_slices(source: &mut impl Source) -> Option<control::slices::Config> {
     Some(config)
 }
 
-/// Nothing is merged as often as not.
+/// Draws the merging of requests, which is off in half of the runs.
 fn draw_merge(source: &mut impl Source, elevator: &elevator::Config) -> merge::Config {
     if !elevator.merges() || source.once_in(2) {
         return merge::Config::OFF;
@@ -168,6 +173,7 @@ fn draw_merge(source: &mut impl Source, elevator: &elevator::Config) -> merge::C
 }
 
 fn sizes(source: &mut impl Source) -> Sizes {
+    // The requests must cover the reservations of all streams.
     let streams = source.magnitude(24) as u32;
     let reserved = source.below(4) as u32;
     Sizes {
@@ -178,6 +184,7 @@ fn sizes(source: &mut impl Source) -> Sizes {
         per_stream: source.magnitude(64) as u32,
         reserved,
         scheduler_tags: source.magnitude(128) as u32,
+        // More than the calls of a run publish, so that no event is lost.
         events: 4096,
         stalled: 0,
     }
@@ -193,7 +200,7 @@ fn drive(source: &mut impl Source) -> DriveShape {
     }
 }
 
-/// One of all elevators; its defaults as often as not.
+/// Draws one of all elevators, in half of the cases with its defaults.
 fn elevator(source: &mut impl Source) -> elevator::Config {
     let kind = &elevator::KINDS[source.below(elevator::KINDS.len() as u64) as usize];
     let mut config = (kind.default)();
@@ -205,9 +212,10 @@ fn elevator(source: &mut impl Source) -> elevator::Config {
     config
 }
 
-/// Draws tunables: each is at times as it is by default, at times the least that it may be, else of any order of magnitude up to well
-/// above its default.
+/// Draws tunables. Each is sometimes its default, sometimes its minimum, and otherwise of any order
+/// of magnitude up to well above its default.
 fn tunables(source: &mut impl Source, tuned: &mut dyn Tuned) {
+    // Values of a small range (flags, small counts) are equally likely.
     const FEW: u64 = 64;
     for (place, tunable) in tuned.tunables().iter().enumerate() {
         let (least, most) = tunable.bounds;
@@ -223,6 +231,7 @@ fn tunables(source: &mut impl Source, tuned: &mut dyn Tuned) {
 }
 
 pub(super) fn set_space(source: &mut impl Source, id: u32) -> Edit {
+    // One space in 16 does not exist at first.
     let size = (!source.once_in(16)).then(|| source.magnitude(1 << 40).max(1 << 24));
     Edit::SetSpace {
         id: SpaceId(id),
@@ -231,7 +240,8 @@ pub(super) fn set_space(source: &mut impl Source, id: u32) -> Edit {
 }
 
 pub(super) fn add_group(source: &mut impl Source, config: &Config, id: u32) -> Edit {
-    // Half of them are children of the root, the others of a group of smaller number, which may not exist.
+    // Half of the groups are children of the root. The parent of the others is a group of smaller
+    // number, which may not exist.
     let parent = if source.once_in(2) {
         ROOT
     } else {
@@ -258,7 +268,8 @@ pub(super) fn capacity(source: &mut impl Source) -> Option<Capacity> {
     })
 }
 
-/// A contract; under `bfq`, whose weights end at 1000, mostly with a share of no more than that.
+/// Draws a contract. Its share is mostly within the range of the elevator, which ends at 1000 for
+/// `bfq`.
 pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contract {
     let share_max = u64::from(config.elevator.share_max());
     let odd = source.once_in(64);
@@ -285,7 +296,7 @@ pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contra
     }
 }
 
-/// Knobs for a group, seldom any.
+/// Draws the knobs of a group, which are mostly absent.
 pub(super) fn set_knobs(source: &mut impl Source, id: u32) -> Option<Edit> {
     let latency = source.sometimes(8, |s| Span::from_nanos(s.magnitude(1 << 24)));
     let knobs = Knobs {

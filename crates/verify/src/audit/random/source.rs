@@ -1,22 +1,22 @@
-//! Sources of the decisions in a random run: random numbers, or bytes.
+//! Sources of the decisions in a random run: random numbers or bytes.
 
 use weir_core::random::SplitMix;
 
-/// A source of decisions.
+/// A source of the decisions of a run.
 pub trait Source {
-    /// A number below `n`, which is at least 1.
+    /// Returns a number below `n`, which must be at least 1.
     fn below(&mut self, n: u64) -> u64;
 
-    /// True if it is used up and only returns zeroes.
+    /// Returns true if the source is used up and only returns zeroes.
     fn is_empty(&self) -> bool;
 
-    /// True in one of `n` cases.
+    /// Returns true in one of `n` cases.
     #[inline]
     fn once_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// A value that is drawn in one of `n` cases, and the default in the others.
+    /// Returns a value that is drawn in one of `n` cases, and the default in the others.
     fn sometimes<T: Default>(&mut self, n: u64, draw: impl FnOnce(&mut Self) -> T) -> T {
         if self.once_in(n) {
             draw(self)
@@ -25,7 +25,7 @@ pub trait Source {
         }
     }
 
-    /// The default in one of `n` cases, and a value that is drawn in the others.
+    /// Returns the default in one of `n` cases, and a value that is drawn in the others.
     fn unless<T: Default>(&mut self, n: u64, draw: impl FnOnce(&mut Self) -> T) -> T {
         if self.once_in(n) {
             T::default()
@@ -34,30 +34,31 @@ pub trait Source {
         }
     }
 
-    /// A number from 1 to `most`, with each order of magnitude about equally likely.
+    /// Returns a number from 1 to `most`. Each order of magnitude is about equally likely.
     fn magnitude(&mut self, most: u64) -> u64 {
         let bits = u64::from(64 - most.leading_zeros());
         let top = 1u64 << self.below(bits);
+        // A power of two and a number below it: each octave has the same probability.
         (top + self.below(top)).min(most)
     }
 
-    /// One of the elements.
+    /// Returns one of the elements, each with the same probability.
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
 }
 
-/// Random numbers as a source.
+/// Random numbers of a seed, as a source of decisions.
 #[derive(Clone, Debug)]
 pub struct Random(SplitMix);
 
 impl Random {
-    /// The numbers of a seed.
+    /// Creates the source of a seed.
     pub fn new(seed: u64) -> Self {
         Self(SplitMix::new(seed))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
@@ -67,6 +68,8 @@ impl Random {
 impl Source for Random {
     #[inline]
     fn below(&mut self, n: u64) -> u64 {
+        // Multiplication instead of a remainder, which is faster and nearly unbiased (Lemire,
+        // 2019).
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
@@ -75,14 +78,15 @@ impl Source for Random {
     }
 }
 
-/// Decisions from bytes, with as few bytes for each as possible, so that small changes of the bytes are small changes of the run.
+/// Bytes as a source of decisions. Each decision uses as few bytes as possible, so that small
+/// changes of the bytes are small changes of the run.
 #[derive(Clone, Debug)]
 pub struct Bytes<'a> {
     left: &'a [u8],
 }
 
 impl<'a> Bytes<'a> {
-    /// Decisions from `bytes`.
+    /// Creates a source of the decisions in `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { left: bytes }
     }
@@ -90,6 +94,7 @@ impl<'a> Bytes<'a> {
 
 impl Source for Bytes<'_> {
     fn below(&mut self, n: u64) -> u64 {
+        // As many bytes are taken as the bound needs.
         let (mut value, mut most) = (0u64, n - 1);
         while most > 0 {
             let Some((&first, rest)) = self.left.split_first() else {
@@ -99,6 +104,7 @@ impl Source for Bytes<'_> {
             value = value << 8 | u64::from(first);
             most >>= 8;
         }
+        // Used-up bytes leave the value at zero, so that the run ends with the first choices.
         value % n
     }
 

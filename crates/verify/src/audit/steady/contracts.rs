@@ -1,4 +1,5 @@
-//! Scenes of contracts: promises in requests and of tenants, the realtime class, the idle class, and changes.
+//! Scenes of contracts: promises in requests and of tenants, the realtime class, the idle class,
+//! and changes of contracts.
 
 use super::draft::{Draft, FITTING, PROMISABLE};
 use super::kinds::{MS, SIZES, share};
@@ -13,7 +14,7 @@ const fn promises(least: u64) -> Watch {
     }
 }
 
-/// A drive that reaches its stated capacity, or more.
+/// Draws the speed of a drive that reaches its stated capacity or more, in percent of the capacity.
 fn fast_enough(random: &mut Random) -> u64 {
     random.pick(&[100, 100, 200, 400])
 }
@@ -38,7 +39,8 @@ pub(super) fn requests(random: &mut Random) -> Scene {
     draft.scene
 }
 
-/// A tenant with members, some with a min of their own; the tenant's min is at least their sum.
+/// Adds a tenant with members, some with a min of their own. The tenant's min is at least the sum
+/// of its members' mins.
 fn tenant(draft: &mut Draft<'_>, most: u64) {
     let part = draft.take(most);
     let (min, own) = (draft.bytes(part), draft.share());
@@ -80,7 +82,8 @@ pub(super) fn tenants(random: &mut Random) -> Scene {
     draft.scene
 }
 
-/// Realtime clients among others: how much each may send at once, and its queue depth.
+/// Draws realtime clients among others. `bursts` are the possible bursts of their limits in
+/// milliseconds, and `sizes` their request sizes.
 fn among_others(random: &mut Random, watch: Vec<Watch>, bursts: &[u64], sizes: &[u32]) -> Scene {
     let speed = fast_enough(random);
     let mut draft = Draft::new(random, speed, watch);
@@ -94,7 +97,8 @@ fn among_others(random: &mut Random, watch: Vec<Watch>, bursts: &[u64], sizes: &
         draft.greedy_below(ROOT);
     }
     if bursts == [0] {
-        // A client that sends no faster than its min waits for no other promise.
+        // A realtime client that sends no faster than its limit waits for no other promise, so that
+        // its wait is bounded.
         draft.watch_realtime();
     }
     draft.scene
@@ -116,7 +120,8 @@ pub(super) fn realtime_large(random: &mut Random) -> Scene {
     among_others(random, vec![promises(1_000)], &[0], &SIZES[3..])
 }
 
-/// A realtime client whose limit lets it take the whole drive: promised bytes in minimal requests.
+/// Draws a realtime client whose limit lets it take the whole drive, because it sends promised
+/// bytes in minimal requests.
 pub(super) fn realtime_small(random: &mut Random) -> Scene {
     let mut draft = Draft::new(random, 100, vec![promises(1_000)]);
     draft.realtime(600_000, Span::ZERO, &[4096]);
@@ -129,14 +134,16 @@ pub(super) fn realtime_small(random: &mut Random) -> Scene {
     draft.scene
 }
 
-/// Promised clients, and perhaps a realtime one, on a drive slower than stated.
+/// Draws promised clients, and a realtime one if `realtime` is true, on a drive that is slower than
+/// stated.
 fn slow(random: &mut Random, realtime: bool) -> Scene {
     let speed = random.pick(&[25, 50]);
     let mut draft = Draft::new(random, speed, vec![]);
     if realtime {
         draft.realtime(600_000, Span::ZERO, FITTING);
         if draft.random.once_in(2) {
-            // With as many requests as the drive has tags it would leave nothing.
+            // A realtime client with as many requests as the drive has tags would leave nothing to
+            // others.
             draft.scene.clients[0].depth = 64;
         }
     }
@@ -144,8 +151,8 @@ fn slow(random: &mut Random, realtime: bool) -> Scene {
         draft.promised_stream(400_000);
     }
     draft.greedy_below(ROOT);
-    // All promises slow down in proportion. The check that each promise gets at least half of its proportion shows that nobody
-    // starves, not that the proportion is exact.
+    // All promises slow down in proportion. The check that each promise gets at least half of its
+    // proportion shows that no client starves. It does not show that the proportion is exact.
     let promised = (PROMISABLE - draft.left).max(1);
     let proportion = (speed * 10 * 1_000_000 / promised).min(1_000);
     draft.scene.watch.push(promises(proportion / 2));
@@ -160,7 +167,7 @@ pub(super) fn slow_realtime(random: &mut Random) -> Scene {
     slow(random, true)
 }
 
-/// Tenants of equal share, each with an ordinary client and one of the idle class.
+/// Draws tenants of equal share, each with an ordinary client and one of the idle class.
 pub(super) fn idle_members(random: &mut Random) -> Scene {
     let speed = fast_enough(random);
     let mut draft = Draft::new(random, speed, vec![Watch::Idle]);
@@ -173,7 +180,7 @@ pub(super) fn idle_members(random: &mut Random) -> Scene {
     if draft.random.once_in(2) {
         draft.idle(ROOT);
     }
-    // They have the same request sizes and depths, so that turns are equal.
+    // The clients have the same request size, so that turns are equal.
     let size = draft.random.pick(&SIZES);
     for client in &mut draft.scene.clients {
         client.size = size;
@@ -202,7 +209,8 @@ pub(super) fn idle_deep(random: &mut Random) -> Scene {
     draft.scene
 }
 
-/// Contracts of all kinds, those of the classes realtime and idle only if `classes` says so, with all possible events.
+/// Draws contracts of all kinds with all possible events. Those of the classes realtime and idle
+/// are included if `classes` is true.
 fn restless(random: &mut Random, classes: bool) -> Scene {
     let speed = fast_enough(random);
     let mut draft = Draft::new(random, speed, vec![promises(1_000), Watch::Idle]);
@@ -239,7 +247,7 @@ pub(super) fn unrest_of_classes(random: &mut Random) -> Scene {
     restless(random, true)
 }
 
-/// Adds other events, a few of each kind.
+/// Adds other events to the script, a few of each kind.
 fn disturb(draft: &mut Draft<'_>) {
     let Draft { random, scene, .. } = draft;
     let end = scene.duration.as_nanos() / MS;
@@ -265,7 +273,8 @@ fn disturb(draft: &mut Draft<'_>) {
             _ => {}
         }
     }
-    // A changed min is at most the initial one, since the rest may have gone to others. A tenant's members get their part of it.
+    // A changed min is at most the initial one, because the rest may be promised to others. Tenants
+    // are left out, because the mins of their members must fit in theirs.
     for (i, &(parent, contract)) in scene.groups.iter().enumerate() {
         let id = GroupId(i as u32 + 1);
         let has_members = scene.groups.iter().any(|g| g.0 == id);

@@ -1,4 +1,5 @@
-//! A scene of contracts while it is drawn: a drive, and clients one by one while there is something left to promise.
+//! A scene of contracts while it is drawn: a drive, and clients that are added one by one while
+//! some capacity is left to promise.
 
 use super::kinds::{LINK, base, greedy, link, share};
 use super::{Client, Scene, Watch};
@@ -8,28 +9,31 @@ use weir_core::{Capacity, Class, Contract, GroupId, Max, ROOT, Span};
 
 /// The part of the drive that may be promised, in millionths.
 pub(super) const PROMISABLE: u64 = 900_000;
-/// A client with one request at a time is promised at most this many per second: a drive that takes 30 us and the link's time
-/// for each leaves others some of it.
+/// The largest promise to a client with one request at a time, in requests per second. A drive that
+/// takes 30 us and the link's time for each request leaves others some of its time.
 pub(super) const ONE_AT_A_TIME: u64 = 4_000;
 
-/// With requests of this size the drive reaches its stated bytes, and none takes it long.
+/// Request sizes for which the drive reaches its stated bytes per second, and which take it only a
+/// short time.
 pub(super) const FITTING: &[u32] = &[16 << 10];
 
-/// A scene while it is drawn, and what may still be promised in it, in millionths of the drive.
+/// A scene while it is drawn, with the part of the drive that may still be promised.
 pub(super) struct Draft<'a> {
     pub(super) random: &'a mut Random,
     pub(super) scene: Scene,
     capacity: Capacity,
+    /// The part of the drive that may still be promised, in millionths.
     pub(super) left: u64,
 }
 
 impl<'a> Draft<'a> {
-    /// A drive that reaches `speed` hundredths of its stated capacity.
+    /// Begins a scene with a drive that reaches `speed` hundredths of its stated capacity.
     pub(super) fn new(random: &'a mut Random, speed: u64, watch: Vec<Watch>) -> Self {
         let config = contract::Config::default()
             .excess(random.pick(&[contract::Excess::Time, contract::Excess::Bytes]));
         let mut scene = base(random, config, Watch::Idle);
-        // Either way 4 KiB cost no more than the request that carries them.
+        // With both variants, 4 KiB take no longer than a request at the stated rate: 40,000/s or
+        // 20,000/s at 250 or 125 MB/s.
         let (write, iops) = random.pick(&[(LINK, 40_000), (LINK / 2, 20_000)]);
         let capacity = Capacity::NONE.read(LINK).write(write).iops(iops);
         scene.watch = watch;
@@ -50,7 +54,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Takes a part of what may still be promised, at most `most` millionths of the drive.
+    /// Takes a part of the capacity that may still be promised, at most `most` millionths of the
+    /// drive.
     pub(super) fn take(&mut self, most: u64) -> u64 {
         let part = self.random.below(most.min(self.left) + 1);
         self.left -= part;
@@ -70,7 +75,7 @@ impl<'a> Draft<'a> {
         GroupId(self.scene.groups.len() as u32)
     }
 
-    /// A client that reads, or occasionally writes.
+    /// Adds a client that reads, or occasionally writes.
     pub(super) fn client(&mut self, group: GroupId, size: u32, depth: u32) -> &mut Client {
         let write_in = self.random.pick(&[0, 0, 1, 2, 8]);
         let random = self.random.once_in(2);
@@ -85,32 +90,32 @@ impl<'a> Draft<'a> {
         self.scene.clients.last_mut().expect("it was just added")
     }
 
-    /// A client with many requests outstanding.
+    /// Adds a client with several long requests outstanding.
     pub(super) fn streams(&mut self, group: GroupId) -> &mut Client {
         let size = self.random.pick(&[64 << 10, 128 << 10]);
         let depth = 3 + self.random.below(3) as u32;
         self.client(group, size, depth)
     }
 
-    /// A client that always has more requests than the drive takes, in a group of its own.
+    /// Adds a client that always has more requests than the drive takes, in a group of its own.
     pub(super) fn greedy_below(&mut self, parent: GroupId) {
         let contract = self.share();
         let group = self.group(parent, contract);
         self.greedy(group);
     }
 
-    /// A client that always has more requests than the drive takes.
+    /// Adds a client that always has more requests than the drive takes.
     pub(super) fn greedy(&mut self, group: GroupId) {
         let client = greedy(self.random, group.0, 32);
         self.scene.clients.push(client);
     }
 
-    /// A typical share.
+    /// Draws a typical share, from 50 to 149.
     pub(super) fn share(&mut self) -> Contract {
         share(50 + self.random.below(100))
     }
 
-    /// A client with a min in bytes and many requests outstanding.
+    /// Adds a client with a min in bytes and several requests outstanding.
     pub(super) fn promised_stream(&mut self, most: u64) {
         let min = self.take(most);
         let contract = self.share().min(self.bytes(min));
@@ -118,7 +123,7 @@ impl<'a> Draft<'a> {
         self.streams(group);
     }
 
-    /// A client with a min in requests, one at a time or several.
+    /// Adds a client with a min in requests, with a queue depth of `depth`.
     pub(super) fn promised_requests(&mut self, most: u64, depth: u32) {
         let most = if depth == 1 {
             most.min(1_000_000 * ONE_AT_A_TIME / self.capacity.iops)
@@ -128,11 +133,11 @@ impl<'a> Draft<'a> {
         let min = self.take(most);
         let contract = self.share().min_iops(self.iops(min));
         let group = self.group(ROOT, contract);
-        // As small as the requests for which the drive's rate of requests is stated.
+        // The drive's rate of requests is stated for requests of this size.
         self.client(group, 4096, depth);
     }
 
-    /// A realtime client with a max in requests, or in bytes, that sends `depth` at a time.
+    /// Adds a realtime client with a max in requests or in bytes, and a queue depth of up to 8.
     pub(super) fn realtime(&mut self, most: u64, burst: Span, sizes: &[u32]) {
         let part = self.take(most).max(10_000);
         let (max, size) = if self.random.once_in(2) {
@@ -157,7 +162,8 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn watch_realtime(&mut self) {
-        // The time that the drive needs for all that it may have been given before, and a piece of each promised client.
+        // The bound is the time that the drive needs for a full queue and a piece of each promised
+        // client. Pieces are at most 128 KiB long.
         let pieces = u64::from(self.scene.config.drive.tags) + self.scene.groups.len() as u64;
         let drive = &self.scene.drive;
         let piece = 128 * drive.read_ns_per_kib.max(drive.write_ns_per_kib);

@@ -1,4 +1,4 @@
-//! Runs a scene: clients, the audited layer and the drive in virtual time.
+//! The host of a scene, which runs clients, the audited layer and the drive in virtual time.
 
 use super::{Client, Outcome, Scene, Step, Watch};
 use crate::audit::random::{Random, Source};
@@ -10,18 +10,18 @@ use weir_core::{
     StreamSpec, Tag,
 };
 
-/// The next event; of simultaneous events, completions come first.
+/// The next event. The order of the variants makes completions the first of simultaneous events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
     /// The drive completes a piece.
     Complete(Tag, Answer),
-    /// A step of the scene's script.
+    /// The step of the scene's script with this index.
     Step(u32),
-    /// A client submits, in one of its lives.
+    /// A client submits a request, in the given one of its lives.
     Submit(u32, u32),
 }
 
-/// The outcome of a completion.
+/// The kind of a completion, by which the drive answers a piece.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Answer {
     Ok,
@@ -36,8 +36,9 @@ pub(super) struct Host<'a> {
     now: u64,
     wake: Option<u64>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
-    /// Each client's stream while it is connected, and how often it has left.
+    /// The stream of each client while it is connected.
     streams: Vec<Option<StreamId>>,
+    /// The number of times that each client has left. A submission of an earlier life is void.
     lives: Vec<u32>,
     positions: Vec<u64>,
     link_free: u64,
@@ -48,7 +49,7 @@ pub(super) struct Host<'a> {
     outcome: Outcome,
 }
 
-/// The part of the space that each client has to itself.
+/// The part of the space that each client has to itself, in bytes.
 const REGION: u64 = 1 << 34;
 
 impl<'a> Host<'a> {
@@ -76,10 +77,11 @@ impl<'a> Host<'a> {
             },
         };
         for client in 0..clients as u32 {
-            // Not all at the same instant.
+            // Clients begin within the first millisecond, not all at the same time.
             let from = host.random.below(1_000_000);
             host.come(client, from);
         }
+        // Positions are multiples of 1 MiB. Clients near each other share the first 8 MiB.
         let place = |random: &mut Random| random.below(if scene.near { 8 } else { REGION >> 21 });
         host.positions = (0..clients).map(|_| place(host.random) << 20).collect();
         let steps = scene.script.iter().enumerate();
@@ -97,6 +99,7 @@ impl<'a> Host<'a> {
                 .into_iter()
                 .flatten()
                 .min()
+                // Events after the end of the scene do not happen.
                 .filter(|&n| n < end)
             else {
                 return;
@@ -107,7 +110,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The results, and the layer with what its auditors found.
+    /// Returns the results, and the layer with the violations.
     pub(super) fn into_parts(self) -> (Outcome, Audited) {
         (self.outcome, self.layer)
     }
@@ -116,7 +119,7 @@ impl<'a> Host<'a> {
         Instant::from_nanos(self.now)
     }
 
-    /// Passes everything that happens now to the layer.
+    /// Passes everything that happens at the present time to the layer.
     fn take_events(&mut self) {
         while let Some(&Reverse((at, event))) = self.events.peek()
             && at <= self.now
@@ -128,6 +131,8 @@ impl<'a> Host<'a> {
                     Answer::Error => Completion::error(tag, 5),
                     Answer::Busy => Completion::busy(tag),
                 }),
+                // A step may depend on completions of the same instant, which therefore reach the
+                // layer first.
                 Event::Step(at) => {
                     self.complete();
                     self.step(self.scene.script[at as usize].1);
@@ -178,6 +183,7 @@ impl<'a> Host<'a> {
             Step::Cancel(client) => {
                 let model = self.layer.observer().audit.model();
                 let stream = self.streams[client as usize].and_then(|s| model.stream(s));
+                // The newest request is least likely to be in the drive already.
                 let newest = stream.and_then(|s| model.requests_of(s).last());
                 if let Some(request) = newest.map(|slot| model.request(slot).request) {
                     self.layer.cancel(now, request.stream, request.cookie);
@@ -186,7 +192,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// A client connects and starts to submit.
+    /// Connects a client, which starts to submit at `from`.
     fn come(&mut self, client: u32, from: u64) {
         let Client { group, depth, .. } = self.scene.clients[client as usize];
         let spec = StreamSpec {
@@ -210,6 +216,7 @@ impl<'a> Host<'a> {
         let position = &mut self.positions[client as usize];
         if random {
             *position = self.random.below((REGION - u64::from(size)) >> 12) << 12;
+        // A sequential client starts again at the beginning of its region.
         } else if *position + 2 * u64::from(size) > REGION {
             *position = 0;
         } else {
@@ -228,6 +235,7 @@ impl<'a> Host<'a> {
                 u64::from(client) * REGION + *position
             },
             length: size,
+            // The lower bits tell the client, so that completions need no table.
             cookie: self.cookie << 16 | u64::from(client),
             within: 0,
         }
@@ -248,6 +256,7 @@ impl<'a> Host<'a> {
                     self.outcome.done += 1;
                     let client = (done.cookie & 0xFFFF) as u32;
                     self.outcome.bytes[client as usize] += u64::from(done.length);
+                    // A completion of an earlier life of the client starts no new request.
                     if self.streams[client as usize] == Some(done.stream) {
                         let at = self.scene.clients[client as usize].next(self.now);
                         let life = self.lives[client as usize];
@@ -260,11 +269,13 @@ impl<'a> Host<'a> {
         self.out = out;
     }
 
-    /// The drive serves a piece: when it completes, and how.
+    /// Serves a piece in the drive. Returns the time of its completion in nanoseconds, and the
+    /// kind.
     fn serve(&mut self, op: Op, length: u32) -> (u64, Answer) {
         let drive = &self.scene.drive;
         let arrives = self.now + drive.service.as_nanos();
         if drive.busy_in > 0 && self.random.once_in(drive.busy_in) {
+            // A refusal takes a microsecond.
             return (self.now + 1_000, Answer::Busy);
         }
         let a_kib = if op == Op::Write {
@@ -273,6 +284,7 @@ impl<'a> Host<'a> {
             drive.read_ns_per_kib
         };
         let crossing = (u64::from(length) * a_kib / 1024).max(drive.request_ns);
+        // The link moves one request at a time, in the order of submission.
         self.link_free = self.link_free.max(arrives) + crossing;
         let fails = drive.error_in > 0 && self.random.once_in(drive.error_in);
         let answer = if fails { Answer::Error } else { Answer::Ok };
@@ -280,7 +292,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// The layer with the scene's groups and auditors.
+/// Creates the layer with the scene's groups and auditors.
 fn set_up(scene: &Scene) -> Audited {
     let mut layer =
         Witness::beside(scene.config.clone(), false).expect("scenes have valid configurations");
@@ -313,9 +325,11 @@ fn set_up(scene: &Scene) -> Audited {
 }
 
 impl Client {
-    /// When it submits next after a completion at `now`.
+    /// Returns the time at which the client submits its next request after a completion at `now`,
+    /// in nanoseconds.
     fn next(&self, now: u64) -> u64 {
         let then = now + self.think;
+        // The position within the period of activity and pause.
         let into = then % (self.on + self.off).max(1);
         if self.off == 0 || into < self.on {
             then

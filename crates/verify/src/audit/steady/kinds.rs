@@ -8,10 +8,11 @@ use weir_core::{
     Capacity, Class, Config, Contract, DriveShape, GroupId, Instant, ROOT, Sizes, Span,
 };
 
+/// A millisecond in nanoseconds.
 pub(super) const MS: u64 = 1_000_000;
 const SECTOR: u64 = 512;
 pub(super) const SIZES: [u32; 5] = [4096, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
-/// The link of the demo's drive, in bytes per second.
+/// The bandwidth of the link of the modelled drive, in bytes per second.
 pub(super) const LINK: u64 = 250_000_000;
 const CAPACITY: Option<Capacity> = Some(Capacity::NONE.read(LINK).write(LINK).iops(0));
 
@@ -45,11 +46,13 @@ pub(super) fn share(share: u64) -> Contract {
     Contract::DEFAULT.share(share as u16)
 }
 
-/// A client that always has more requests than the drive takes.
+/// Draws a client that always has more requests than the drive takes.
 pub(super) fn greedy(random: &mut Random, group: u32, tags: u16) -> Client {
     Client {
         group,
         size: random.pick(&SIZES),
+        // At least two requests more than the drive has tags, so that some always wait in the
+        // elevator.
         depth: u32::from(tags) + 2 + random.below(6) as u32,
         random: random.once_in(2),
         ..Client::default()
@@ -64,17 +67,18 @@ fn add<'a>(random: &mut Random, scene: &'a mut Scene, contract: Contract) -> &'a
     scene.clients.last_mut().expect("it was just added")
 }
 
-/// Adds readers and writers, two of each at least.
+/// Adds readers and writers, at least two of each.
 fn add_both(random: &mut Random, scene: &mut Scene) {
     for client in 0..4 + random.below(3) {
         let size = random.pick(&[4096, 16 << 10]);
         let added = add(random, scene, share(100));
+        // `write_in` of 1 writes always, and 0 never.
         (added.size, added.write_in) = (size, client % 2);
     }
 }
 
-/// Two to four groups, some with groups in them, with shares that differ up to tenfold, and a client or two in each leaf. Some come
-/// and go, and some have few requests at a time.
+/// Adds two to four groups, some with groups in them. Their shares differ up to tenfold, and each
+/// leaf has one or two clients. Some clients pause and return, and some have one request at a time.
 fn shared(random: &mut Random, scene: &mut Scene) {
     let tags = scene.config.drive.tags;
     for _ in 0..2 + random.below(3) {
@@ -100,7 +104,8 @@ fn shared(random: &mut Random, scene: &mut Scene) {
                             (random.magnitude(100 * MS), random.magnitude(100 * MS));
                     }
                     1 => {
-                        // One request at a time, with think time before the next: it is idle after each.
+                        // With one request at a time and think time before the next, the client is
+                        // idle after each request.
                         client.depth = 1;
                         client.think = random.magnitude(MS / 5);
                         client.size = random.pick(&[client.size, 128 << 10]);
@@ -122,7 +127,7 @@ pub(super) fn bfq_shares(random: &mut Random) -> Scene {
         .low_latency(false)
         .injection(false)
         .merge(random.once_in(2));
-    // A turn may last for the maximum request after its budget is used up.
+    // A turn may exceed its budget by the longest request.
     let turn = u64::from(max_budget) * SECTOR + (128 << 10);
     let watch = Watch::Shares {
         lag: BFQ_TURNS * turn,
@@ -130,10 +135,10 @@ pub(super) fn bfq_shares(random: &mut Random) -> Scene {
         skip: BFQ_FIRST_TURNS,
     };
     let mut scene = base(random, config, watch);
-    // Fast enough for the first turns to be over soon and for none to end by time.
+    // The drive is so fast that the first turns end soon, and that no turn ends by time.
     scene.drive.read_ns_per_kib = link(10 * LINK);
     scene.drive.service = Span::from_micros(2);
-    // Clients near each other on a drive that seeks may be merged, since they cooperate or seem to.
+    // Clients near each other on a rotating drive may be merged, because they cooperate or seem to.
     scene.near = random.once_in(2);
     scene.config.drive.rotational = random.once_in(2);
     shared(random, &mut scene);
@@ -143,23 +148,27 @@ pub(super) fn bfq_shares(random: &mut Random) -> Scene {
     scene
 }
 
-/// Like Linux, `bfq` takes the maximum budget to be 16384 sectors until it has given 194 of them, whatever it is told; after
-/// that the last client that had one of those has to be caught up with.
+/// The number of turns of `bfq` that do not count. Like Linux, `bfq` uses a maximum budget of 16384
+/// sectors until it has given out 194 budgets, whatever its setting. After that the last client
+/// with such a budget is ahead of the others.
 const BFQ_FIRST_TURNS: u64 = 4_000;
 
-/// Under `bfq` a client may get ahead of another by this many turns of each.
+/// The lead of a client over another under `bfq`, in turns of each.
 const BFQ_TURNS: u64 = 10;
 
-/// Start-time fair queueing: one may get ahead of another by one piece of each.
+/// Draws shares under `contract`. Start-time fair queueing lets a client get ahead of another by
+/// one piece of each.
 pub(super) fn contract_shares(random: &mut Random) -> Scene {
     let config = contract::Config::default().excess(contract::Excess::Bytes);
-    // A little more for rounding in the division by weights; and what keeps the drive busy, which is a piece and its delay.
+    // The lag has 1 KiB more for rounding in the division by weights. A client that was absent is
+    // owed the amount that keeps the drive busy: a piece and its delay.
     let (lag, owed) = ((128 << 10) + 1024, 2 * (128 << 10));
     let mut scene = base(random, config, Watch::Shares { lag, owed, skip: 0 });
     scene.config.drive.capacity = CAPACITY;
     shared(random, &mut scene);
     if random.once_in(2) {
-        // A client whose min may be more than its share gets its min, and not a part of the rest in addition.
+        // A client whose min may be more than its share gets its min, and no part of the excess in
+        // addition.
         let min = random.below(LINK / 2);
         let contract = share(20 + random.below(181)).min(min);
         add(random, &mut scene, contract);
@@ -167,8 +176,9 @@ pub(super) fn contract_shares(random: &mut Random) -> Scene {
     scene
 }
 
-/// `io.cost` before no elevator, held to half of the link: clocks of groups are at most a request and a timer's slack apart, and a group that
-/// begins has half a period to spend, of all of the drive as long as it is alone.
+/// Draws shares under `io.cost` without an elevator, with a limit of half of the link. The clocks
+/// of groups are at most a request and a timer's slack apart. A group that begins can spend half a
+/// period of the whole drive as long as it is the only one.
 pub(super) fn cost_shares(random: &mut Random) -> Scene {
     let lag = COST_REQUESTS * (128 << 10) + LINK / 2 * COST_BEGIN_MS / 1_000;
     let watch = Watch::Shares {
@@ -188,25 +198,26 @@ pub(super) fn cost_shares(random: &mut Random) -> Scene {
         .rseqiops(0)
         .rrandiops(0);
     scene.config.controllers.cost = Some(config);
-    // The drive is not the limit, whatever the size of requests.
+    // The model of `io.cost` is the limit, not the drive, for every size of requests.
     scene.config.drive.tags = 8;
     scene.drive.service = Span::from_micros(10);
     shared(random, &mut scene);
     let tags = scene.config.drive.tags;
     for client in &mut scene.clients {
-        // A client that comes and goes brings half a period of budget along each time.
+        // Clients do not pause here, because a client that returns brings half a period of budget
+        // along each time.
         *client = greedy(random, client.group, tags);
     }
     scene
 }
 
-/// Under `io.cost` a client may get ahead of another by this number of the longest requests of each.
+/// The lead of a client over another under `io.cost`, in longest requests of each.
 const COST_REQUESTS: u64 = 2;
-/// Half a period.
+/// Half a period of `io.cost`, in milliseconds.
 const COST_BEGIN_MS: u64 = 5;
 
 pub(super) fn bfq_waits(random: &mut Random) -> Scene {
-    // A raised queue has turns of several seconds.
+    // Raising is off, because a raised queue has turns of several seconds.
     let config = bfq::Config::default().low_latency(false).injection(false);
     let turn = config.timeout_sync + config.slice_idle;
     let mut scene = base(random, config, Watch::Waits { bound: Span::ZERO });
@@ -216,7 +227,7 @@ pub(super) fn bfq_waits(random: &mut Random) -> Scene {
         let think = if thinks { random.below(7) * MS } else { 0 };
         let client = add(random, &mut scene, share(100));
         if thinks {
-            // The drive idles for it in every turn.
+            // The drive idles for this client in every turn.
             (client.size, client.depth) = (4096, 1);
             (client.think, client.random) = (think, true);
         }
@@ -226,7 +237,8 @@ pub(super) fn bfq_waits(random: &mut Random) -> Scene {
     if idle {
         add(random, &mut scene, share(100).class(Class::Idle));
     }
-    // Equal weights: at most one turn of each other client, and one that was in progress; the idle class once in 200 ms.
+    // The weights are equal. So a client waits for at most one turn of each other client and one
+    // that was in progress. The idle class is served once in 200 ms.
     let turns = turn + Span::from_millis(20);
     let bound = turns.saturating_mul(others + 1 + u64::from(idle));
     scene.watch = vec![Watch::Waits {
@@ -239,14 +251,16 @@ pub(super) fn bfq_waits(random: &mut Random) -> Scene {
     scene
 }
 
-/// `cfq` on flash, where requests are charged: with requests of one size these are bytes. Groups have turns of a millisecond and what is in
-/// the drive then, and their parts of the drive are rounded to 4096ths.
+/// Draws shares under `cfq` on flash, where requests are charged. With requests of one size, their
+/// number stands for bytes. Turns of groups take a millisecond and the requests that are in the
+/// drive at their end. Their parts of the drive are rounded to 4096ths.
 pub(super) fn cfq_shares(random: &mut Random) -> Scene {
     let slice = Span::from_millis(1);
     let config = cfq::Config::default()
         .slice_sync(slice)
         .target_latency(slice)
         .group_idle(random.pick(&[Span::ZERO, Span::from_millis(8)]));
+    // Over the two seconds of a scene, the rounded parts add up to this many bytes.
     let rounding = LINK * 2 / CFQ_ROUNDED;
     let turn = LINK / 1_000 * CFQ_TURN_MS + 8 * (64 << 10);
     let watch = Watch::Shares {
@@ -266,14 +280,15 @@ pub(super) fn cfq_shares(random: &mut Random) -> Scene {
     scene
 }
 
-/// Under `cfq` a kind of queues is served for two milliseconds at least.
+/// The minimum time for which `cfq` serves a kind of queues, in milliseconds.
 const CFQ_TURN_MS: u64 = 2;
-/// Under `cfq` a client may get ahead of another by this many turns.
+/// The lead of a client over another under `cfq`, in turns.
 const CFQ_TURNS: u64 = 10;
-/// A part of the drive is off by less than this part of it.
+/// The inverse rounding error of a part of the drive: a part is off by less than a hundredth.
 const CFQ_ROUNDED: u64 = 100;
 
-/// `cfq` where it idles: every group has its turn after one of each other.
+/// Draws waits under `cfq` where it idles. Every group is served after one turn of each other
+/// group.
 pub(super) fn cfq_waits(random: &mut Random) -> Scene {
     let config = cfq::Config::default()
         .flash_idles(true)
@@ -294,7 +309,8 @@ pub(super) fn cfq_waits(random: &mut Random) -> Scene {
 pub(super) fn contract_waits(random: &mut Random) -> Scene {
     let timeout = Span::from_millis(20 << random.below(5));
     let config = contract::Config::default().idle_class_timeout(timeout);
-    // The idle class when its time has come; the others one piece at a time, less what the drive has in flight.
+    // A client of the idle class waits for its timeout. The others are served one piece at a time,
+    // after the pieces in flight.
     let bound = timeout + Span::from_millis(50);
     let mut scene = base(random, config, Watch::Waits { bound });
     for class in [Class::BestEffort, Class::BestEffort, Class::Idle] {
@@ -303,7 +319,7 @@ pub(super) fn contract_waits(random: &mut Random) -> Scene {
     scene
 }
 
-/// Streams that always have a request further on, and others behind them.
+/// Draws streams under `mq-deadline` that always have a request further on, and others behind them.
 pub(super) fn deadline_waits(random: &mut Random) -> Scene {
     let config = mq_deadline::Config::default()
         .read_expire(Span::from_millis(random.pick(&[10, 30, 100])))
@@ -312,16 +328,19 @@ pub(super) fn deadline_waits(random: &mut Random) -> Scene {
         .fifo_batch(random.pick(&[1, 2, 4]));
     let mut scene = base(random, config, Watch::Waits { bound: Span::ZERO });
     add_both(random, &mut scene);
-    // All that is older goes first, each in a batch of its own at the worst, and as many batches of the other direction go between two.
+    // All older requests go first, each in a batch of its own in the worst case, and up to
+    // `writes_starved` batches of the other direction go between two of them.
     let older: u32 = scene.clients.iter().map(|c| c.depth).sum();
     let pieces = older * (config.writes_starved + 1) * config.fifo_batch;
+    // The longest request here, 16 KiB, takes 65 us on the link of 250 MB/s.
     let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
     let bound = config.read_expire.max(config.write_expire) + piece.saturating_mul(pieces.into());
     scene.watch = vec![Watch::Waits { bound }];
     scene
 }
 
-/// Readers and writers that always have more requests than the drive has tags, and targets from what is never met to what always is.
+/// Draws readers and writers under `kyber` that always have more requests than the drive has tags.
+/// Their targets are from never met to always met.
 pub(super) fn kyber_waits(random: &mut Random) -> Scene {
     let mut target = || Span::from_micros(random.pick(&[1, 100, 1_000, 100_000]));
     let config = kyber::Config {
@@ -330,7 +349,8 @@ pub(super) fn kyber_waits(random: &mut Random) -> Scene {
     };
     let mut scene = base(random, config, Watch::Waits { bound: Span::ZERO });
     add_both(random, &mut scene);
-    // All that is older goes first. For each of them a batch of reads and one of writes go at the worst, and what is in the drive then.
+    // All older requests go first. For each of them, in the worst case, a batch of 16 reads and one
+    // of 8 writes go, and the requests that are in the drive.
     let older: u32 = scene.clients.iter().map(|c| c.depth).sum();
     let round = 16 + 8 + u32::from(scene.config.drive.tags);
     let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
@@ -351,13 +371,15 @@ pub(super) fn promises(random: &mut Random) -> Scene {
     scene.config.drive.capacity = CAPACITY;
     scene.drive.service = Span::from_micros(30);
     scene.duration = Span::from_millis(2_500);
+    // The part of the link that can be promised is 90 %.
     let mut left = LINK / 10 * 9;
     let clients = 4 + random.below(12);
-    // Occasionally all that may be promised is.
+    // In half of the scenes, everything that may be promised is promised.
     let everything = random.once_in(2);
     for i in 0..clients {
         let target = i == 0 || random.once_in(6);
-        // One small request at a time, in 200 to 600 us each; or many at a time.
+        // A target sends one 4 KiB request at a time, which must take 200 to 600 us each. The
+        // others have several long requests outstanding.
         let (size, depth) = if target {
             (4096, 1)
         } else {
@@ -366,6 +388,7 @@ pub(super) fn promises(random: &mut Random) -> Scene {
         let min = if target {
             6_000_000 + random.below(14_000_001)
         } else if everything {
+            // The rest is divided evenly among the remaining clients.
             left / (clients - i)
         } else {
             random.below(12_000_001)
@@ -385,7 +408,7 @@ pub(super) fn promises(random: &mut Random) -> Scene {
     scene
 }
 
-/// A rate in bytes per second as the time of a KiB.
+/// Converts a rate in bytes per second to the time of a KiB in nanoseconds.
 pub(super) const fn link(bytes_a_second: u64) -> u64 {
     1024 * Span::from_secs(1).as_nanos() / bytes_a_second
 }

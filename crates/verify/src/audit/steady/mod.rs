@@ -1,9 +1,13 @@
-//! Steady states: closed-loop clients on a modelled drive in virtual time, for the auditors of shares, waits and promises.
+//! Steady states: closed-loop clients on a modelled drive in virtual time, for the auditors of
+//! shares, waits and promises.
 //!
-//! Random operations ([`crate::audit::random`]) show that nothing is lost; that everyone gets a fair part only shows when many clients
-//! wait for a long time. Here drawn clients keep requests outstanding for seconds of virtual time on a drive whose requests take
-//! `service` each, in parallel, and then cross one link; in some scenes clients come and go, are put on hold, cancel requests and
-//! get other contracts, and the drive fails from time to time.
+//! Random operations ([`crate::audit::random`]) show that no request is lost. Fairness shows only
+//! when many clients wait for a long time. Here drawn clients keep requests outstanding for seconds
+//! of virtual time. The drive serves requests in parallel, in `service` each, and then moves their
+//! bytes over one link. In some scenes clients connect and disconnect, are put on hold, cancel
+//! requests and get other contracts, and the drive fails from time to time.
+//!
+//! [`run`] draws a [`Scene`] of a [`Kind`] and runs it.
 
 mod contracts;
 mod draft;
@@ -18,44 +22,45 @@ use crate::audit::{Margins, Violation};
 use host::Host;
 use std::fmt;
 
-/// A client: keeps `depth` requests of `size` outstanding, each `think` after the previous completion.
+/// A client that keeps `depth` requests of `size` bytes outstanding. Each is sent `think` after the
+/// previous completion.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client {
     /// The slot of its group.
     pub group: u32,
-    /// Bytes per request.
+    /// The length of a request in bytes.
     pub size: u32,
-    /// Its queue depth.
+    /// The queue depth of the client.
     pub depth: u32,
-    /// Think time: nanoseconds between a completion and the next request.
+    /// The think time: nanoseconds between a completion and the next request.
     pub think: u64,
-    /// Random or sequential offsets.
+    /// True for random offsets, false for sequential ones.
     pub random: bool,
-    /// It is active for `on` nanoseconds, then pauses for `off`, and so on. Zero `off`: always active.
+    /// The length of its active periods in nanoseconds, which alternate with pauses of `off`.
     pub on: u64,
-    /// See [`Self::on`].
+    /// The length of its pauses in nanoseconds. With zero it is always active.
     pub off: u64,
-    /// One of this many requests writes; zero: it only reads.
+    /// The frequency of writes: one of this many requests writes. With zero it only reads.
     pub write_in: u64,
 }
 
 /// The results of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// How close to their bounds things came.
+    /// The margins to the bounds that are checked.
     pub margins: Margins,
-    /// Requests done.
+    /// The number of completed requests.
     pub done: u64,
-    /// Their bytes, by client.
+    /// The bytes of completed requests, by client.
     pub bytes: Vec<u64>,
 }
 
-/// A run with violations.
+/// The description of a run with violations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The first violations.
+    /// The first violations of the run.
     pub violations: Vec<Violation>,
-    /// The scene.
+    /// The scene that was run, as text.
     pub scene: String,
 }
 
@@ -74,17 +79,17 @@ impl std::error::Error for Failure {}
 /// Draws a scene of a kind from `seed` and runs it.
 ///
 /// # Errors
-/// An auditor found a violation.
+/// Returns a failure if an auditor found a violation.
 pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Box<Failure>> {
     let mut random = Random::new(seed);
     let scene = Scene::draw(kind, &mut random);
     run_scene(&scene, &mut random)
 }
 
-/// Runs a scene; `random` draws the clients' offsets.
+/// Runs a scene. `random` draws the clients' offsets.
 ///
 /// # Errors
-/// An auditor found a violation.
+/// Returns a failure if an auditor found a violation.
 pub fn run_scene(scene: &Scene, random: &mut Random) -> Result<Outcome, Box<Failure>> {
     let mut host = Host::new(scene, random);
     host.run();

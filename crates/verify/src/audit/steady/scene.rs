@@ -1,65 +1,67 @@
-//! Scenes: clients with contracts on a drive, and what is checked.
+//! Scenes: clients with contracts on a drive, and the rules that are checked.
 
 use super::{Client, contracts, kinds};
 use crate::audit::random::Random;
 use weir_core::{Config, Contract, GroupId, Instant, Span};
 
-/// What a scene is checked for, in addition to the rules for all runs.
+/// A rule that is checked in a scene, in addition to the rules for all runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
-    /// Shares, with this lag in bytes; see [`crate::audit::Fair`].
+    /// Checks shares with this lag in bytes, see [`crate::audit::Fair`].
     Shares {
-        /// Bytes of each of two siblings.
+        /// The allowed lead in bytes of each of two siblings.
         lag: u64,
-        /// Bytes of the lightest sibling.
+        /// The additional lead in bytes of the lightest sibling.
         owed: u64,
-        /// Number of turns at the beginning that do not count.
+        /// The number of turns at the beginning that do not count.
         skip: u64,
     },
-    /// Waits, with this bound; see [`crate::audit::Starvation`].
+    /// Checks waits with this bound, see [`crate::audit::Starvation`].
     Waits {
-        /// The bound.
+        /// The longest allowed wait for a dispatch.
         bound: Span,
     },
-    /// Mins, in seconds that begin at `from` or later; see [`crate::audit::Promise`].
+    /// Checks mins in seconds that begin at `from` or later, see [`crate::audit::Promise`].
     Promises {
-        /// The first instant that counts.
+        /// The beginning of the first second that counts.
         from: Instant,
-        /// The part to be kept, in thousandths.
+        /// The part of the owed amount to be kept, in thousandths.
         least: u64,
     },
-    /// Waits of realtime clients, with this bound; see [`crate::audit::Realtime`].
+    /// Checks waits of realtime clients with this bound, see [`crate::audit::Realtime`].
     Realtime {
-        /// The bound.
+        /// The longest allowed wait for a dispatch.
         bound: Span,
     },
-    /// Service of the idle class; see [`crate::audit::Idle`].
+    /// Checks the service of the idle class, see [`crate::audit::Idle`].
     Idle,
 }
 
-/// The drive: requests take `service` each, in parallel, then cross one link, one after the other.
+/// A modelled drive. It serves requests in parallel, in `service` each, and then moves their bytes
+/// over one link, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Drive {
-    /// Service time of a request before its bytes cross the link.
+    /// The service time of a request before its bytes cross the link.
     pub service: Span,
-    /// Time of a KiB that is read on the link, in nanoseconds.
+    /// The time of a KiB that is read on the link, in nanoseconds.
     pub read_ns_per_kib: u64,
-    /// Time of a KiB that is written.
+    /// The time of a KiB that is written, in nanoseconds.
     pub write_ns_per_kib: u64,
-    /// The minimum time of a request on the link.
+    /// The minimum time of a request on the link, in nanoseconds.
     pub request_ns: u64,
-    /// One of this many pieces fails; zero: none does.
+    /// The frequency of errors: one of this many pieces fails. With zero, none does.
     pub error_in: u64,
-    /// One of this many pieces is returned as busy; zero: none is.
+    /// The frequency of busy drives: one of this many pieces is returned as busy. With zero, none
+    /// is.
     pub busy_in: u64,
 }
 
-/// Something that happens in a scene beside its clients' requests.
+/// An event in a scene other than its clients' requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// A client that left comes back.
+    /// A client that left connects again.
     Come(u32),
-    /// A client leaves: its stream is closed.
+    /// A client disconnects: its stream is closed.
     Leave(u32),
     /// A client is put on hold, or resumed.
     Hold(u32, bool),
@@ -69,38 +71,38 @@ pub enum Step {
     Change(GroupId, Contract),
 }
 
-/// Clients, their contracts, and the drive that they share.
+/// A scene: clients, their contracts, and the drive that they share.
 #[derive(Clone, Debug)]
 pub struct Scene {
     /// The configuration of the layer.
     pub config: Config,
     /// The groups in slots 1 and up: the parent and the contract of each.
     pub groups: Vec<(GroupId, Contract)>,
-    /// The clients, at most 65536.
+    /// The clients, at most 65536 of them.
     pub clients: Vec<Client>,
-    /// The drive.
+    /// The drive that the clients share.
     pub drive: Drive,
-    /// Other events, and when they happen after the start.
+    /// Other events, with their times after the start.
     pub script: Vec<(Span, Step)>,
-    /// How long it runs.
+    /// The virtual time for which the scene runs.
     pub duration: Span,
-    /// Clients read at the same offsets instead of each at its own.
+    /// True if clients read at the same offsets instead of each in its own region.
     pub near: bool,
-    /// What is checked.
+    /// The rules that are checked.
     pub watch: Vec<Watch>,
 }
 
-/// The kinds of scenes, each with the function that draws one.
+/// Defines the kinds of scenes, each with the function that draws one.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $draw:path,)*) => {
         listed! {
-            /// Kinds of scenes.
+            /// The kinds of scenes.
             #[derive(Clone, Copy, PartialEq, Eq, Debug)]
             pub enum Kind { $($(#[$doc])* $kind,)* }
         }
 
         impl Scene {
-            /// Draws a kind.
+            /// Draws a scene of a kind.
             pub fn draw(kind: Kind, random: &mut Random) -> Self {
                 match kind { $(Kind::$kind => $draw(random),)* }
             }
@@ -109,52 +111,60 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Shares under `bfq`, charged by service, on a tree of two levels; some clients come and go.
+    /// Shares under `bfq`, charged by service, on a tree of two levels, where some clients pause.
     BfqShares = kinds::bfq_shares,
-    /// The same under `contract`, shared by bytes.
+    /// Shares under `contract`, shared by bytes, on a tree of two levels, where some clients pause.
     ContractShares = kinds::contract_shares,
     /// Shares under `io.cost`, whose model prices bytes alone, on a tree of two levels.
     CostShares = kinds::cost_shares,
     /// Shares under `cfq` where it charges by requests, all of one size, on a tree of two levels.
     CfqShares = kinds::cfq_shares,
-    /// `cfq` where it idles: clients with think time among others that always have requests.
+    /// Waits under `cfq` where it idles: clients with think time among others that always have
+    /// requests.
     CfqWaits = kinds::cfq_waits,
-    /// `bfq` with Linux's defaults: an idle client, and clients with think time, among others that always have requests.
+    /// Waits under `bfq` with the defaults of Linux: a client of the idle class, and clients with
+    /// think time, among others that always have requests.
     BfqWaits = kinds::bfq_waits,
-    /// `contract`: an idle client among others.
+    /// Waits under `contract`: a client of the idle class among others.
     ContractWaits = kinds::contract_waits,
-    /// `mq-deadline`: readers and writers, each of which would go on for ever where it is.
+    /// Waits under `mq-deadline`: readers and writers, each of which could continue for ever where
+    /// it is.
     DeadlineWaits = kinds::deadline_waits,
-    /// `kyber`: readers and writers, with targets for latency that leave one of them few places in the drive.
+    /// Waits under `kyber`: readers and writers, with targets for latency that leave one of them
+    /// few places in the drive.
     KyberWaits = kinds::kyber_waits,
-    /// Mins on a drive that can keep them: clients with one small request at a time among others that stream.
+    /// Mins on a drive that can keep them: clients with one small request at a time among others
+    /// that read large requests.
     Promises = kinds::promises,
     /// Mins in requests and in bytes, of readers and writers.
     Requests = contracts::requests,
-    /// Mins of tenants, and of some of their members.
+    /// Mins of tenants and of some of their members.
     Tenants = contracts::tenants,
-    /// Realtime clients among promised and greedy ones: whether they are served at once.
+    /// Realtime clients among promised and greedy ones, which must be served at once.
     Realtime = contracts::realtime,
-    /// The same: whether promises are kept beside them.
+    /// Realtime clients among promised and greedy ones, next to which promises must be kept.
     RealtimeBeside = contracts::realtime_beside,
-    /// The same, with limits that let them send at once what they would in a tenth of a second.
+    /// Realtime clients whose limits let them send at once the amount of up to a tenth of a second.
     RealtimeBursts = contracts::realtime_bursts,
-    /// The same, with requests that take the drive longer than a promised client can wait.
+    /// Realtime clients with requests that take the drive longer than a promised client can wait.
     RealtimeLarge = contracts::realtime_large,
-    /// A realtime client with requests so small that its limit, in bytes, lets it take the whole drive.
+    /// A realtime client with requests so small that its limit, in bytes, lets it take the whole
+    /// drive.
     RealtimeSmall = contracts::realtime_small,
-    /// Promised clients on a drive slower than its stated capacity: all get less, in proportion.
+    /// Promised clients on a drive slower than its stated capacity, all of which get less in
+    /// proportion.
     SlowDrive = contracts::slow_drive,
-    /// The same with a realtime client.
+    /// Promised clients and a realtime one on a drive slower than its stated capacity.
     SlowRealtime = contracts::slow_realtime,
     /// Clients of the idle class in tenants that are served often.
     IdleMembers = contracts::idle_members,
-    /// Clients of the idle class beside each other, in tenants of the idle class or of little share, and among promised and
-    /// realtime ones that may take the whole drive.
+    /// Clients of the idle class next to each other, in tenants of the idle class or of small
+    /// share, and among promised and realtime clients that may take the whole drive.
     IdleDeep = contracts::idle_deep,
-    /// Promises of all kinds while clients come and go, pause, are put on hold, cancel requests and get other contracts, on a drive
-    /// that is sometimes busy and sometimes fails.
+    /// Promises of all kinds while clients connect and disconnect, pause, are put on hold, cancel
+    /// requests and get other contracts, on a drive that is sometimes busy and sometimes fails.
     Unrest = contracts::unrest,
-    /// The same with clients of the classes realtime and idle among them.
+    /// Promises of all kinds, with clients of the classes realtime and idle among them, while
+    /// clients connect and disconnect and contracts change.
     UnrestOfClasses = contracts::unrest_of_classes,
 }

@@ -7,22 +7,26 @@ use weir_core::{Class, Instant, Span};
 use weir_model::load::{Arrival, Size};
 use weir_sim::{ClientSpec, Policy, Run};
 
-/// Maximum number of requests of a run; drawn for each case.
+/// The range from which the maximum number of requests of a run is drawn.
 const REQUESTS: (u64, u64) = (20_000, 300_000);
 
-/// Maximum number of reductions of a case.
+/// The maximum number of reductions of a case.
 const ROUNDS: u32 = 24;
 
-/// Removes clients and makes requests longer and fewer, until the case has the size that was drawn.
+/// Removes clients and makes requests longer and fewer, until the case has the drawn size.
 pub(super) fn bound(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     let most = dice.log(REQUESTS.0, REQUESTS.1);
     for round in 0..ROUNDS {
         if requests(case)? <= most {
             break;
         }
+        // Each kind of reduction is tried in turn, so that no property of the case vanishes
+        // altogether.
         match round % 3 {
             0 => {
                 if !case.clones {
+                    // A case with freezes stays at up to 12 s, so that it still contains some of
+                    // them.
                     let most = 5 + u64::from(case.scenario.freeze.is_some()) * 7;
                     case.scenario.duration = case.scenario.duration.min(Span::from_secs(most));
                 }
@@ -42,7 +46,7 @@ fn requests(case: &Case) -> Result<u64, Broken> {
     const TENTH: Span = Span::from_millis(100);
     let mut all = case.clone().steady();
     for group in &mut all.scenario.groups {
-        // Realtime clients have no max yet, and so are refused.
+        // Realtime clients have no max yet, so admission would refuse them.
         group.contract.class = Class::BestEffort;
     }
     let run = Run::new(&all.scenario, &Policy::none(), 0);
@@ -52,12 +56,14 @@ fn requests(case: &Case) -> Result<u64, Broken> {
     Ok(run.layer().counters().done * 10 * case.seconds())
 }
 
-/// Removes every second client, except those that a figure depends on.
+/// Removes every second client, except those on which a figure depends.
 fn halve(case: &mut Case) {
+    // Fewer clients would leave no contention.
     if case.scenario.clients.len() <= 3 {
         return;
     }
     let special = |client: &ClientSpec| case.group(client.group).class != Class::BestEffort;
+    // Up to three clones come first.
     let clones = if case.clones { 3 } else { 0 };
     let all = case.scenario.clients.iter().enumerate();
     let kept = all.map(|(i, c)| i < clones || special(c) || i % 2 == 0);
@@ -66,6 +72,7 @@ fn halve(case: &mut Case) {
 }
 
 fn lengthen(client: &mut ClientSpec) {
+    // Requests grow up to 256 KiB, and longer ones stay as they are.
     let longer = |bytes: u32| (bytes * 4).min(bytes.max(256 << 10));
     client.program.size = match client.program.size {
         Size::Fixed(bytes) => Size::Fixed(longer(bytes)),
@@ -84,7 +91,7 @@ fn slow(client: &mut ClientSpec) {
     let program = &mut client.program;
     match &mut program.arrival {
         Arrival::Closed { .. } | Arrival::Batches { .. } if program.depth > 8 => program.depth /= 2,
-        // The search draws none.
+        // The search draws no such arrivals.
         Arrival::Batches { .. } | Arrival::Apart { .. } => {}
         Arrival::Closed { think } => *think = think.saturating_mul(2).max(Span::from_micros(500)),
         Arrival::Even { interval } | Arrival::Poisson { interval } => {
@@ -93,7 +100,7 @@ fn slow(client: &mut ClientSpec) {
     }
 }
 
-/// Moves arrivals, departures and changes into the length of the case.
+/// Moves arrivals, departures and starts into the length of the case.
 fn within(case: &mut Case) {
     let end = case.scenario.duration;
     for client in &mut case.scenario.clients {

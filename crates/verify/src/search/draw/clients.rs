@@ -1,4 +1,4 @@
-//! Clients, their groups, and their programs.
+//! Draws clients, their groups, and their programs.
 
 use super::dice::Dice;
 use crate::search::case::{Case, KINDS, max_bandwidth};
@@ -6,12 +6,15 @@ use weir_core::{Class, Contract, GroupId, Knobs, ROOT, Span};
 use weir_model::load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_sim::GroupSpec;
 
-/// Maximum number of different programs in a case, beside those of realtime clients and clones.
+/// The maximum number of different programs in a case, without those of realtime clients and
+/// clones.
 const PROGRAMS: u64 = 6;
 
-/// Adds clients with a few different programs, most in a group of their own, some together in a tenant.
+/// Adds clients with a few different programs. Most are in a group of their own, and some share a
+/// tenant.
 pub(super) fn add(dice: &mut Dice, case: &mut Case) {
     let number = match dice.range(0, 49) {
+        // One case in fifty has many clients.
         0 => dice.range(41, 200),
         _ => dice.log(2, 40),
     };
@@ -38,6 +41,7 @@ pub(super) fn add(dice: &mut Dice, case: &mut Case) {
             client(dice, case, &programs, member, size);
         }
         left -= members;
+        // A tenant without members would be a group without clients.
         if members == 0 {
             case.scenario.groups.pop();
         }
@@ -67,7 +71,7 @@ pub(super) fn add(dice: &mut Dice, case: &mut Case) {
     special(dice, case, kind, size);
 }
 
-/// Clients that differ in their shares only, with queue depths that use the drive fully.
+/// Adds clients that differ only in their shares, with queue depths that use the drive fully.
 fn clones(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     let (mut program, _) = program(dice, kind);
     program.arrival = Arrival::Closed { think: Span::ZERO };
@@ -81,17 +85,18 @@ fn clones(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     }
 }
 
-/// In some cases, realtime clients and an idle one.
+/// Adds realtime clients and one of the idle class, each in a sixth of the cases.
 fn special(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     if dice.chance(1, 6) {
         for _ in 0..dice.range(1, 2) {
             let (mut program, buffered) = program(dice, kind);
+            // A realtime client with a deep queue would mostly wait for itself.
             program.depth = if buffered { 1 } else { program.depth.min(4) };
             if !buffered {
                 program.sync = SyncMode::Never;
             }
             let own = group(dice, case, ROOT, true);
-            // Its max is set when its bandwidth alone is known.
+            // Its max is set once its bandwidth without contention is known.
             case.group_mut(own).contract.class = Class::Realtime;
             case.add(own, (program, buffered), size);
         }
@@ -127,7 +132,7 @@ fn client(
     match dice.range(0, 39) {
         0 | 1 => arrives = Span::from_millis(dice.range(1, millis / 2)),
         2 => leaves = Some(Span::from_millis(dice.range(millis / 2, millis - 1))),
-        // A burst: active for a while.
+        // A burst: the client is active for at least half a second.
         3 | 4 => {
             let start = dice.range(0, millis - 1000);
             program.start = Span::from_millis(start);
@@ -139,8 +144,9 @@ fn client(
     (client.arrives, client.leaves) = (arrives, leaves);
 }
 
-/// A program, and whether it goes through the page cache.
+/// Draws a program, and whether it uses the page cache.
 fn program(dice: &mut Dice, kind: usize) -> (Program, bool) {
+    // From 4 KiB to 1 MiB.
     let bytes = 4096 << dice.range(0, 8);
     let size = if dice.chance(1, 10) {
         Size::Range {
@@ -176,11 +182,12 @@ fn program(dice: &mut Dice, kind: usize) -> (Program, bool) {
     let closed = matches!(program.arrival, Arrival::Closed { .. });
     let buffered = closed && pattern != Pattern::ZIPF && dice.chance(1, 10);
     if buffered {
+        // A process without direct I/O has one request at a time and no FUA.
         program.depth = 1;
         program.fua = false;
         program.sync = match program.sync {
             SyncMode::Never if program.writes > 0 => SyncMode::Fdatasync(dice.log(1, 64) as u32),
-            // A process calls it and waits.
+            // A buffered process calls `fdatasync` and waits for it.
             SyncMode::Flush(every) => SyncMode::Fdatasync(every),
             sync => sync,
         };
@@ -189,7 +196,7 @@ fn program(dice: &mut Dice, kind: usize) -> (Program, bool) {
 }
 
 fn arrival(dice: &mut Dice, kind: usize) -> Arrival {
-    // Requests per second of an open loop.
+    // The largest rate of an open loop, in requests per second, by kind of drive.
     let most = [20_000, 20_000, 200][kind];
     let interval = Span::from_micros(1_000_000 / dice.log(5, most));
     match dice.range(0, 19) {
@@ -202,12 +209,14 @@ fn arrival(dice: &mut Dice, kind: usize) -> Arrival {
     }
 }
 
-/// Bytes of each client's space, so that all of them fit on the drive.
+/// Draws the size of each client's space in bytes, so that all spaces fit on the drive.
 fn space(dice: &mut Dice, case: &Case, clients: u64) -> u64 {
     let most = match case.scenario.drive.size() {
         Some(size) => size / clients,
         None => 16 << 30,
     };
+    // The largest value stands for all of the client's part of the drive.
     let drawn = *dice.pick(&[256 << 20, 1 << 30, 4 << 30, u64::MAX]);
+    // Whole MiB, which a scenario's file can contain.
     drawn.min(most) >> 20 << 20
 }

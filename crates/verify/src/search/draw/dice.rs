@@ -1,10 +1,10 @@
-//! Random draws.
+//! Random draws for the search.
 
 use std::num::NonZeroU64;
 use weir_core::Span;
 use weir_model::load::Rng;
 
-/// Random numbers in the forms that cases need.
+/// A generator of random numbers in the forms that cases need.
 #[derive(Clone, Debug)]
 pub(super) struct Dice(Rng);
 
@@ -15,12 +15,13 @@ impl Dice {
         ))
     }
 
-    /// A uniformly distributed number from `low` to `high`, both included.
+    /// Returns a uniformly distributed number from `low` to `high`, including both.
     pub(super) fn range(&mut self, low: u64, high: u64) -> u64 {
         self.0.range(low, high)
     }
 
-    /// A number from `low` (at least 1) to `high`, with each order of magnitude about equally likely.
+    /// Returns a number from `low` (at least 1) to `high`. Each order of magnitude is about equally
+    /// likely.
     pub(super) fn log(&mut self, low: u64, high: u64) -> u64 {
         let octaves = u64::from((high / low).max(1).ilog2());
         let from = low << self.0.range(0, octaves);
@@ -32,7 +33,7 @@ impl Dice {
             .ratio(of, NonZeroU64::new(all).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// A value that is drawn in `of` of `all` cases, and the default in the others.
+    /// Returns a value that is drawn in `of` of `all` cases, and the default in the others.
     pub(super) fn sometimes<T: Default>(
         &mut self,
         of: u64,
@@ -46,7 +47,7 @@ impl Dice {
         }
     }
 
-    /// The default in `of` of `all` cases, and a value that is drawn in the others.
+    /// Returns the default in `of` of `all` cases, and a value that is drawn in the others.
     pub(super) fn unless<T: Default>(
         &mut self,
         of: u64,
@@ -64,7 +65,7 @@ impl Dice {
         &from[self.0.range(0, from.len() as u64 - 1) as usize]
     }
 
-    /// One of several, by weight.
+    /// Returns one of several values, with a probability in proportion to its weight.
     pub(super) fn weighted<T: Copy>(&mut self, from: &[(u64, T)]) -> T {
         let all = from.iter().map(|f| f.0).sum::<u64>();
         let mut left = self.0.range(0, all - 1);

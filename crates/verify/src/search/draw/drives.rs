@@ -1,4 +1,4 @@
-//! Drives: half of them built-in profiles, half drawn.
+//! Draws drives. Half of them are built-in profiles, and half are drawn parameter by parameter.
 
 use super::dice::Dice;
 use crate::search::case::KINDS;
@@ -6,7 +6,7 @@ use weir_config::profile;
 use weir_core::Span;
 use weir_model::drive::{Config, hdd, null, ssd};
 
-/// A drive of a kind, an index into [`KINDS`].
+/// Draws a drive of a kind, an index into [`KINDS`].
 pub(super) fn choice(dice: &mut Dice, kind: usize) -> Config {
     if dice.chance(1, 2) {
         let known = |name| profile::find(name).expect("it comes with Weir").drive;
@@ -21,9 +21,12 @@ pub(super) fn choice(dice: &mut Dice, kind: usize) -> Config {
     }
 }
 
-/// A drive of up to 150 000 commands per second, most of them on links that limit them further.
+/// Draws a position-independent drive of up to 150,000 commands per second. Three quarters have a
+/// link that limits them further.
 fn null(dice: &mut Dice) -> null::Config {
     let tags = dice.log(1, 64);
+    // With all tags busy, a service time of `tags / 150,000` seconds gives 150,000 commands per
+    // second.
     let least = (tags * 1_000_000 / 150_000).max(20);
     let linked = dice.chance(3, 4);
     null::Config {
@@ -50,6 +53,8 @@ fn flash(dice: &mut Dice) -> ssd::Config {
     let pages = *dice.pick(&[1u32, 2, 4, 8]);
     ssd::Config {
         size: dice.range(4, 64) << 30,
+        // SATA has up to 32 tags and one queue in one direction at a time. NVMe has several queues
+        // and a full-duplex link.
         tags: if nvme { 256 } else { dice.range(8, 32) as u16 },
         queues: if nvme { dice.range(1, 4) as u16 } else { 1 },
         link: dice.log(100, if nvme { 3_000 } else { 600 }) * 1_000_000,
@@ -76,7 +81,7 @@ fn flash(dice: &mut Dice) -> ssd::Config {
     }
 }
 
-/// Small blocks of few dies may be more than the model permits.
+/// Doubles the size of blocks until the model permits it, because small blocks may be too many.
 fn in_few_blocks(mut drive: ssd::Config) -> ssd::Config {
     while drive.validate().is_err_and(|e| e.field == "block") {
         drive.block *= 2;
@@ -93,11 +98,13 @@ fn disk(dice: &mut Dice) -> hdd::Config {
     };
     let average = dice.range(4_000, 14_000);
     hdd::Config {
+        // Inner zones have shorter tracks, and transfer about half as fast as outer ones.
         zones: [zone(100), zone(80), zone(55)],
         rpm: *dice.pick(&[5400, 7200, 10_000, 15_000]),
         seek: hdd::Seek {
             track: Span::from_micros(dice.range(200, 2_000)),
             average: Span::from_micros(average),
+            // A seek across the whole disk takes about twice the average.
             full: Span::from_micros(average * 2),
         },
         settle: Span::from_micros(dice.range(0, 1_000)),

@@ -1,4 +1,4 @@
-//! Cases from seeds.
+//! Draws cases from seeds.
 
 mod bound;
 mod clients;
@@ -13,22 +13,27 @@ use weir_core::{Capacity, GroupId, ROOT, Span};
 use weir_model::drive::Freeze;
 use weir_sim::{Change, Scenario};
 
-/// The case of a seed. Promises are a part of what the promised clients get without the others, so this runs them.
+/// Draws the case of a seed. It runs the promised clients, because promises are a part of the
+/// service that they get without the others.
 ///
 /// # Errors
-/// Why the draw failed, in words: a bug in the search.
+/// Returns the reason if the draw failed, in words. That is a bug in the search.
 pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
     let mut dice = Dice::new(seed);
+    // The kind is drawn even if one is requested, so that the remaining draws stay the same.
     let kind_drawn = dice.weighted(&[(30, 0), (40, 1), (30, 2)]);
     let kind = kind.unwrap_or(kind_drawn);
     let drive = drives::choice(&mut dice, kind);
     let freeze = dice.chance(1, 10).then(|| freezes(&mut dice));
+    // A freeze would hide the division by shares.
     let clones = freeze.is_none() && dice.chance(1, 8);
+    // Shares are compared over ten seconds, and long freezes need a few periods.
     let long =
         clones || freeze.is_some_and(|f| f.length > Span::from_secs(1)) || dice.chance(1, 12);
     let seconds = if long { 12 } else { dice.range(4, 6) };
     let mut scenario = Scenario::new(seed.to_string(), drive, Span::from_secs(seconds));
     scenario.freeze = freeze;
+    // Promises are not known yet, so this capacity admits all of them.
     scenario.capacity = Some(
         Capacity::NONE
             .read(1_000_000_000_000_000)
@@ -41,11 +46,12 @@ pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
     if dice.chance(1, 6) {
         change(&mut dice, &mut case);
     }
+    // The capacity depends on all promises, including those of changes.
     case.scenario.capacity = Some(case.roomy_capacity());
     Ok(case)
 }
 
-/// A freeze of one second in five, three in seven, or eight in twenty.
+/// Draws a freeze of one second in five, three in seven, or eight in twenty.
 fn freezes(dice: &mut Dice) -> Freeze {
     let (length, every) = *dice.pick(&[(1, 5), (3, 7), (8, 20)]);
     Freeze {
@@ -55,7 +61,8 @@ fn freezes(dice: &mut Dice) -> Freeze {
     }
 }
 
-/// Contracts change in the middle: shares change, and mins are reduced, removed, or only then added.
+/// Adds changes of contracts during the run: shares change, and mins are reduced, removed, or added
+/// only then.
 fn change(dice: &mut Dice, case: &mut Case) {
     for _ in 0..dice.range(1, 3) {
         let group = GroupId(dice.range(1, case.scenario.groups.len() as u64) as u32);
@@ -67,7 +74,7 @@ fn change(dice: &mut Dice, case: &mut Case) {
         let tenant = case.scenario.groups.iter().any(|g| g.parent == group);
         let spec = case.group_mut(group);
         let mut contract = spec.contract;
-        // The mins of a tenant's members only stay within its own if all of them stay the same.
+        // The mins of a tenant's members stay within its own only if all of them stay the same.
         if tenant || spec.parent != ROOT || dice.chance(1, 3) {
             contract.share = dice.log(1, 1000) as u16;
         } else if dice.chance(1, 3) {
@@ -84,5 +91,6 @@ fn change(dice: &mut Dice, case: &mut Case) {
             contract,
         });
     }
+    // A scenario's changes are in the order of their times.
     case.scenario.changes.sort_by_key(|c| c.at.as_nanos());
 }

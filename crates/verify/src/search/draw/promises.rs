@@ -1,4 +1,4 @@
-//! Promises: a part of what clients get without the others.
+//! Draws promises: parts of the service that clients get without the others.
 
 use super::dice::Dice;
 use crate::search::case::{Case, max_bandwidth, settle};
@@ -12,19 +12,22 @@ use weir_sim::Policy;
 pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     realtime(dice, case)?;
     let mut chosen = choose(dice, case);
-    // Measured together with the realtime clients.
+    // The groups are measured together with the realtime clients.
     let is_there = |client: usize| {
         let mut path = case.path(case.scenario.clients[client].group);
         path.any(|g| chosen.contains(&g)) || case.is_realtime(client)
     };
     let mut alone = case.only(is_there).steady();
+    // Three seconds, of which the last two are measured.
     alone.scenario.duration = Span::from_secs(3);
     if alone.scenario.clients.is_empty() {
         return Ok(());
     }
     let watch = play(&alone, &Policy::none(), false)?.watch;
+    // Members have larger numbers than their tenant, so the reverse order sets their mins first.
     chosen.sort_unstable();
     for &group in chosen.iter().rev() {
+        // The first second contains the start, so that the mean is over the second and third.
         let seconds = &watch.group(group).seconds[1..3];
         let part = per_mille(dice);
         let requests = dice.chance(1, 5);
@@ -33,7 +36,8 @@ pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     Ok(())
 }
 
-/// The groups with a promise: mostly one to six, sometimes all; members of a tenant only if the tenant has one.
+/// Chooses the groups with a promise, mostly one to six and sometimes all. Members of a tenant are
+/// chosen only if the tenant is.
 fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
     let ids = case.groups();
     let mut left: Vec<GroupId> = ids
@@ -61,7 +65,7 @@ fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
     chosen
 }
 
-/// How many of the first groups belong to clones.
+/// Returns how many of the first groups belong to clones.
 fn clones(case: &Case) -> u32 {
     let first = case.scenario.clients.first().map(|c| c.program);
     let alike = case
@@ -73,7 +77,8 @@ fn clones(case: &Case) -> u32 {
     alike.count() as u32
 }
 
-/// From 5 to 95 per cent, with small parts as likely as large ones.
+/// Draws a part from 5 to 95 %, in thousandths. In half of the cases each order of magnitude is
+/// equally likely.
 fn per_mille(dice: &mut Dice) -> u64 {
     if dice.chance(1, 2) {
         dice.log(50, 950)
@@ -82,7 +87,8 @@ fn per_mille(dice: &mut Dice) -> u64 {
     }
 }
 
-/// A min for a group, within its max; a tenant gets at least the sum of its members' (they come before it).
+/// Sets the min of a group, within its max. A tenant gets at least the sum of its members' mins,
+/// which are set before.
 fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, requests: bool) {
     let mean = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>() / seconds.len() as u64;
     let (bytes, iops) = (mean(|s| s.done.bytes), mean(|s| s.done.requests));
@@ -93,7 +99,8 @@ fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, reque
     let parent = case.parent(group);
     let contract = &mut case.group_mut(group).contract;
     let iops = (iops * part / 1000).max(below_iops);
-    // Only groups outside of tenants are promised requests: bytes and requests do not add up in a tenant.
+    // Only groups outside of tenants are promised requests, because bytes and requests do not add
+    // up in a tenant.
     if requests && parent == ROOT && below == 0 && below_iops == 0 && !contract.max.is_limited() {
         contract.min_iops = iops;
         return;
@@ -105,7 +112,8 @@ fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, reque
     contract.min = min;
 }
 
-/// A max for each realtime client: a part of its bandwidth alone, which some clients reach and others do not.
+/// Sets the max of each realtime client: a part of its bandwidth without contention, which some
+/// clients reach and others do not.
 fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     for index in 0..case.scenario.clients.len() {
         if !case.is_realtime(index) {
@@ -114,6 +122,7 @@ fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
         let watch = play(&case.alone(index, 1), &Policy::none(), false)?.watch;
         let client = &mut case.scenario.clients[index];
         let rate = watch.group(client.group).seconds[0].done.bytes;
+        // From 2 to 30 % of the bandwidth without contention, and at least 100 kB/s.
         let max = (rate * dice.log(20, 300) / 1000).max(100_000);
         if dice.chance(2, 3) && client.buffered.is_none() {
             let size = match client.program.size {
@@ -121,6 +130,7 @@ fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
                 Size::Range { min, max, .. } => u64::midpoint(min.into(), max.into()),
                 split @ Size::Split(_) => u64::midpoint(split.least().into(), split.most().into()),
             };
+            // A paced client demands 30 to 90 % of its max.
             let part = dice.range(300, 900);
             let interval = Span::from_nanos(size * 1_000_000_000 / (max * part / 1000).max(1));
             client.program.arrival = if dice.chance(1, 2) {
@@ -128,6 +138,7 @@ fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
             } else {
                 Arrival::Poisson { interval }
             };
+            // An open loop needs some queue depth, or its rate would be bounded by latency.
             client.program.depth = client.program.depth.max(4);
             settle(&mut client.program);
         }
