@@ -9,7 +9,7 @@ use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, QueueId, Span, StreamI
 
 /// Makes a boxed drive usable by tests that choose its kind at random.
 impl Drive for Box<dyn Drive> {
-    fn submit(&mut self, now: Instant, command: &Dispatch) -> core::result::Result<(), QueueFull> {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.as_mut().submit(now, command)
     }
 

@@ -3,7 +3,7 @@
 use weir_core::{Instant, Span};
 use weir_measure::LimitedBy;
 use weir_measure::promise::{Cause, Rate};
-use weir_sim::{Policy, Results, Run, Scenario, alone, scenario};
+use weir_sim::{Policy, Results, Run, Scenario, measure_alone, scenario};
 
 fn run(scenario: &Scenario, policy: &Policy) -> Results {
     Run::new(scenario, policy, 0).unwrap().run(|_| {}).unwrap()
