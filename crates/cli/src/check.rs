@@ -9,10 +9,10 @@ use crate::output;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use weir_config::units::{Rate, Size};
+use weir_config::units::{ByteSize, BytesPerSecond};
 use weir_config::{Problem, Server, Storage};
-use weir_core::{Capacity, Promised};
-use weir_lab::report::{Column, Table};
+use weir_core::{Capacity, PromiseSums};
+use weir_lab::report::{Column, ReportTable};
 use weir_serve::backend::StorageInfo;
 use weir_serve::{Finding, Preflight, preflight};
 
@@ -82,7 +82,7 @@ pub(crate) fn refuse(problems: &[Problem]) -> Failure {
 
 /// Returns a table with the promises and the capacity of each drive.
 fn summary(config: &Server) -> Result<String, Failure> {
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         Column::text("drive"),
         Column::text("policy").dropped(1),
         Column::number("volumes").dropped(2),
@@ -133,7 +133,7 @@ const TIMES: &str = "as 4KiB random, as 1MiB sequential: the part of the drive's
 /// Returns the fractions of the drive's time that promises need if all requests are random reads of
 /// 4 KiB, and if all are sequential reads of 1 MiB. A text is empty if the capacity does not state
 /// the rate.
-fn times(promised: Promised, capacity: Option<Capacity>) -> [String; 2] {
+fn times(promised: PromiseSums, capacity: Option<Capacity>) -> [String; 2] {
     const SMALL: f64 = 4096.0;
     const LONG: f64 = 1_048_576.0;
     let capacity = capacity.unwrap_or(Capacity::NONE);
@@ -157,7 +157,7 @@ fn times(promised: Promised, capacity: Option<Capacity>) -> [String; 2] {
 /// Returns notes on drives for which the kernel's property `rotational` differs from the default of
 /// the configuration. A value in the file takes precedence over the kernel.
 fn rotation(config: &Server, storages: &BTreeMap<String, StorageInfo>) -> Vec<Problem> {
-    let of = |drive: &weir_config::Drive| {
+    let of = |drive: &weir_config::ServerDrive| {
         let key = format!("drive.{}.rotational", drive.name);
         if config.is_written(&key) {
             return None;
@@ -216,7 +216,7 @@ fn storage(config: &Server, storages: &BTreeMap<String, StorageInfo>) -> String 
     // Storage in memory has no device or free space, so the other columns would be empty.
     let files = storages.values().any(|found| found.place.is_some());
     let said = if files { columns.len() } else { 3 };
-    let mut table = Table::new(columns.into_iter().take(said));
+    let mut table = ReportTable::new(columns.into_iter().take(said));
     let known = config.volumes.iter();
     let known = known.filter_map(|v| Some((v, storages.get(&v.name)?)));
     for (volume, found) in known {
@@ -224,7 +224,7 @@ fn storage(config: &Server, storages: &BTreeMap<String, StorageInfo>) -> String 
         let now = match (place, found.now) {
             (None, _) => String::new(),
             (Some(_), None) => "to be made".to_owned(),
-            (Some(_), Some(now)) => Size(now).to_string(),
+            (Some(_), Some(now)) => ByteSize(now).to_string(),
         };
         table.row([
             volume.name.clone(),
@@ -234,11 +234,11 @@ fn storage(config: &Server, storages: &BTreeMap<String, StorageInfo>) -> String 
                 Storage::Memory => "memory".to_owned(),
                 Storage::Model => "memory, behind a model".to_owned(),
             },
-            Size(found.size).to_string(),
+            ByteSize(found.size).to_string(),
             now,
             place.and_then(|p| p.free).map_or_else(String::new, about),
             place.map_or_else(String::new, |p| p.device.clone()),
-            place.map_or_else(String::new, |_| Size(found.block.into()).to_string()),
+            place.map_or_else(String::new, |_| ByteSize(found.block.into()).to_string()),
         ]);
     }
     if storages.is_empty() {
@@ -253,24 +253,24 @@ fn about(bytes: u64) -> String {
     let unit = units.into_iter().find(|(_, shift)| bytes >> shift > 0);
     match unit {
         Some((name, shift)) => format!("{:.1}{name}", bytes as f64 / (1_u64 << shift) as f64),
-        None => Size(bytes).to_string(),
+        None => ByteSize(bytes).to_string(),
     }
 }
 
 /// Returns the sum of promises as text.
-fn amount(promised: Promised) -> String {
+fn amount(promised: PromiseSums) -> String {
     match (promised.bytes, promised.iops) {
         (0, 0) => "nothing".into(),
-        (bytes, 0) => Rate(bytes).to_string(),
+        (bytes, 0) => BytesPerSecond(bytes).to_string(),
         (0, iops) => format!("{iops} requests/s"),
-        (bytes, iops) => format!("{} and {iops} requests/s", Rate(bytes)),
+        (bytes, iops) => format!("{} and {iops} requests/s", BytesPerSecond(bytes)),
     }
 }
 
 /// Returns the capacity with which promises are compared. It includes requests only if requests are
 /// promised.
-fn against(promised: Promised, capacity: Capacity) -> String {
-    let bytes = Rate(capacity.bytes());
+fn against(promised: PromiseSums, capacity: Capacity) -> String {
+    let bytes = BytesPerSecond(capacity.bytes());
     match (promised.iops, capacity.requests()) {
         (0, _) | (_, 0) => bytes.to_string(),
         (_, requests) => format!("{bytes} and {requests} requests/s"),
@@ -295,7 +295,7 @@ mod tests {
             read_iops: 200,
             ..Capacity::NONE
         };
-        let promised = |bytes, iops| Promised {
+        let promised = |bytes, iops| PromiseSums {
             bytes,
             iops,
             millionths: 0,

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{self, Path, PathBuf};
-use weir_config::units::{Rate, Size};
-use weir_lab::calibrate::{Calibration, Capacity, floor_to_three};
+use weir_config::units::{ByteSize, BytesPerSecond};
+use weir_lab::calibrate::{Calibration, MeasuredCapacity, floor_to_three};
 
 /// The arguments of `weir init`.
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub(crate) struct InitOptions {
 #[derive(Clone, Debug)]
 struct VolumeOption {
     name: String,
-    size: Size,
+    size: ByteSize,
 }
 
 /// Parses the option `--volume`.
@@ -148,7 +148,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 fn text(options: &InitOptions, known: Option<&Calibration>) -> Result<String, Failure> {
     let default = [VolumeOption {
         name: "disk".to_owned(),
-        size: Size(10 << 30),
+        size: ByteSize(10 << 30),
     }];
     let volumes = match &options.volumes[..] {
         [] => &default,
@@ -225,7 +225,7 @@ fn described(
         Some(part) => writeln!(
             text,
             "# Promised in every second in which requests wait. An even part of what can be promised:\n# min = \"{}\"",
-            Rate(part)
+            BytesPerSecond(part)
         ),
         None => writeln!(
             text,
@@ -233,7 +233,7 @@ fn described(
         ),
     };
     // The proposed max is twice the min, or an example if nothing is known.
-    let most = Rate(part.map_or(100_000_000, |part| part.saturating_mul(2)));
+    let most = BytesPerSecond(part.map_or(100_000_000, |part| part.saturating_mul(2)));
     let _ = writeln!(
         text,
         "# Its weight in what promises leave, and what it never exceeds.\nshare = 100\n# max = {{ bandwidth = \"{most}\" }}"
@@ -265,7 +265,7 @@ fn directory(options: &InitOptions, known: Option<&Calibration>) -> Result<PathB
 /// Returns the min in bytes per second with which all volumes can be promised the same, or `None`
 /// if the capacity is not completely known.
 fn even_part(known: Option<&Calibration>, volumes: usize) -> Option<u64> {
-    let capacity = Capacity::of(known?);
+    let capacity = MeasuredCapacity::of(known?);
     // Admission compares promises with the slower direction.
     let slower = capacity.read?.least.min(capacity.write?.least);
     // Admission permits promises of up to 90 % of the drive's time.

@@ -8,7 +8,7 @@ pub(crate) mod promise;
 
 pub(crate) use figure::{compare_with_published, figure_text, figure_value};
 
-use weir_config::scenario::{Asked, Bounds, Figure, FigureOwner, Script};
+use weir_config::scenario::{Bounds, Figure, FigureOwner, Requirement, Script};
 use weir_measure::number::{deviation, figure, percent, plain};
 use weir_measure::promise::Fate;
 use weir_measure::{Record, TOTAL};
@@ -66,14 +66,16 @@ pub(crate) fn verdict(run: JudgedRun<'_>) -> (Fate, String) {
 }
 
 /// Judges one requirement.
-pub(crate) fn judge_requirement(run: JudgedRun<'_>, asked: &Asked) -> RequirementResult {
+pub(crate) fn judge_requirement(run: JudgedRun<'_>, asked: &Requirement) -> RequirementResult {
     let clients: Vec<&Record> = run.records.iter().filter(|r| r.client != TOTAL).collect();
     match asked {
-        Asked::Promise(Some(name)) => RequirementResult::promise(promise::target(&clients, name)),
-        Asked::Promise(None) => RequirementResult::promise(promise::everyone(&clients)),
-        Asked::Shares(within) => shares(run.scenario, &clients, within.fraction()),
-        Asked::Max(within) => limits(run.scenario, &clients, within.fraction()),
-        Asked::Figure(bounds) => bounded(run, bounds),
+        Requirement::Promise(Some(name)) => {
+            RequirementResult::promise(promise::target(&clients, name))
+        }
+        Requirement::Promise(None) => RequirementResult::promise(promise::everyone(&clients)),
+        Requirement::Shares(within) => shares(run.scenario, &clients, within.fraction()),
+        Requirement::Max(within) => limits(run.scenario, &clients, within.fraction()),
+        Requirement::Figure(bounds) => bounded(run, bounds),
     }
 }
 
@@ -342,7 +344,8 @@ mod tests {
     /// Returns the verdict on these records in a built-in scenario.
     fn judged(name: &str, records: &[Record]) -> (Fate, String) {
         let script = weir_config::scenario::find(name).unwrap();
-        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+        let drive =
+            weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
         let choice = weir_config::scenario::Choice::new(&drive, None, "none");
         let scenario = script.scenario(&choice).unwrap();
         verdict(JudgedRun {

@@ -62,7 +62,7 @@ struct Arguments {
     /// The least severe messages to log on standard error [default: the value of `WEIR_LOG`, or else info for serve, and warn for other
     /// commands]
     #[arg(long, global = true, value_name = "LEVEL", value_enum)]
-    log: Option<log::Level>,
+    log: Option<log::LogLevel>,
     #[command(subcommand)]
     command: WeirCommand,
 }
@@ -114,7 +114,7 @@ pub fn main() -> ExitCode {
     let arguments = arguments.unwrap_or_else(|error| error.exit());
     // The destructor writes the rest of the log, so it must live until the end, even if the command
     // panics.
-    let _flushed = log::Flushed;
+    let _flushed = log::FlushGuard;
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
@@ -130,12 +130,12 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     // A server must end even if nobody reads its log, so at its end it waits for standard error
     // for a limited time. Other commands wait, because a user reads their messages.
     let (default, patience) = match arguments.command {
-        WeirCommand::Serve(_) => (log::Level::Info, log::PATIENCE),
-        _ => (log::Level::Warn, Duration::MAX),
+        WeirCommand::Serve(_) => (log::LogLevel::Info, log::PATIENCE),
+        _ => (log::LogLevel::Warn, Duration::MAX),
     };
     log::start(arguments.log, default, patience).map_err(|error| match error {
-        log::StartError::Level(_) => Failure::Usage(error.to_string()),
-        log::StartError::Writer(_) => Failure::Run(error.to_string()),
+        log::LogStartError::Level(_) => Failure::Usage(error.to_string()),
+        log::LogStartError::Writer(_) => Failure::Run(error.to_string()),
     })?;
     match &arguments.command {
         WeirCommand::Demo(options) => compare::demo::run(options),

@@ -5,7 +5,7 @@ use crate::drives;
 use crate::failure::Failure;
 use crate::once;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use weir_config::profile::Profile;
+use weir_config::profile::DriveProfile;
 use weir_core::Capacity;
 use weir_sim::PerformanceAlone;
 
@@ -17,7 +17,7 @@ pub(crate) struct PlayedDrive {
     /// The description of the drive in one line.
     pub(crate) about: String,
     /// The parameters of the model.
-    pub(crate) config: weir_model::drive::Config,
+    pub(crate) config: weir_model::drive::DriveConfig,
     /// True if the drive is real, and the model only represents its kind.
     pub(crate) is_real: bool,
     capacity: OnceLock<Option<Capacity>>,
@@ -26,7 +26,7 @@ pub(crate) struct PlayedDrive {
 }
 
 impl PlayedDrive {
-    fn of(profile: Profile) -> Self {
+    fn of(profile: DriveProfile) -> Self {
         Self {
             about: profile.summary().to_owned(),
             name: profile.name,
@@ -62,8 +62,8 @@ impl PlayedDrive {
     ///
     /// # Errors
     /// Two different profiles have the same name.
-    pub(crate) fn of_all(profiles: Vec<Profile>) -> Result<Vec<Self>, Failure> {
-        let same = |a: &Profile, b: &Profile| a.drive == b.drive;
+    pub(crate) fn of_all(profiles: Vec<DriveProfile>) -> Result<Vec<Self>, Failure> {
+        let same = |a: &DriveProfile, b: &DriveProfile| a.drive == b.drive;
         let profiles =
             once::without_repetitions(profiles, "--drive: two drives", |p| &p.name, same)?;
         Ok(profiles.into_iter().map(Self::of).collect())
@@ -88,7 +88,7 @@ impl PlayedDrive {
     pub(crate) fn alone(
         &self,
         scenario: &weir_sim::Scenario,
-    ) -> Result<Vec<Option<PerformanceAlone>>, weir_sim::Error> {
+    ) -> Result<Vec<Option<PerformanceAlone>>, weir_sim::SimError> {
         let contracts = (0..scenario.clients.len()).map(|at| scenario.contract(at));
         // Of a measured drive, only the capacity is known, and not the results of single clients.
         let is_measured = self.is_real && self.capacity().is_some();

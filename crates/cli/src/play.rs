@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use clap::Args;
 use std::fs;
 use std::path::PathBuf;
-use weir_linux::play::{Host, Plan, player};
-use weir_linux::{Journal, Tree};
+use weir_linux::play::{PlayHost, PlayPlan, player};
+use weir_linux::{ApplyJournal, FileTree};
 
 /// The arguments of `weir play`: the plan, the device and the directory for results.
 #[derive(Debug, Args)]
@@ -23,14 +23,14 @@ pub(crate) fn run(options: &PlayOptions) -> Result<(), Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::Run(format!("play: {e}"));
     let text = fs::read_to_string(&options.plan);
     let text = text.map_err(|e| failed(&format!("{}: {e}", options.plan.display())))?;
-    let plan: Plan = serde_json::from_str(&text).map_err(|e| failed(&e))?;
-    let mut files = Tree::default();
+    let plan: PlayPlan = serde_json::from_str(&text).map_err(|e| failed(&e))?;
+    let mut files = FileTree::default();
     let knobs = player::knobs(&plan, &files, &options.device).map_err(|e| failed(&e))?;
     fs::create_dir_all(&options.into).map_err(|e| failed(&e))?;
-    let mut journal = Journal::open(&options.into.join("journal")).map_err(|e| failed(&e))?;
+    let mut journal = ApplyJournal::open(&options.into.join("journal")).map_err(|e| failed(&e))?;
     let applied = weir_linux::apply(&mut files, &knobs, &mut journal, &mut |_| ());
     applied.map_err(|e| failed(&e))?;
-    let host = Host {
+    let host = PlayHost {
         device: options.device.clone(),
         cgroups: knobs.cgroups.root,
         scratch: options.into.clone(),

@@ -15,7 +15,7 @@ use weir_config::scenario::Script;
 use weir_config::units::Time;
 use weir_core::elevator::Config as Elevator;
 use weir_core::elevator::contract::CONSTANTS;
-use weir_lab::report::{Column, Table};
+use weir_lab::report::{Column, ReportTable};
 
 /// The arguments of `weir policies`.
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ fn print_constants(policy: &Policy, json: bool) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(&all.collect::<Vec<_>>()).map_err(Failure::run)?;
         return output::print(&format!("{text}\n"));
     }
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         Column::text("area").dropped(3),
         Column::text("constant"),
         Column::number("value"),

@@ -58,7 +58,7 @@ pub(crate) fn refused(path: &Path, error: &ReplayError) -> Failure {
 pub(crate) struct RecordingNames {
     /// The names and numbers of volumes and tenants, or `None` without a configuration.
     plan: Option<DrivePlan>,
-    pub(crate) drive: Option<weir_config::Drive>,
+    pub(crate) drive: Option<weir_config::ServerDrive>,
 }
 
 impl RecordingNames {

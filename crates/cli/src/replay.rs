@@ -9,8 +9,8 @@ use crate::output;
 use crate::record;
 use clap::Args;
 use std::path::PathBuf;
-use weir_core::record::{Replay, Replayed};
-use weir_verify::audit::{Audit, Found};
+use weir_core::record::{Replay, ReplayTotals};
+use weir_verify::audit::{Audit, Violations};
 
 /// The arguments of `weir replay`.
 #[derive(Debug, Args)]
@@ -55,11 +55,11 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
 }
 
 /// Prints the violations that the auditors have found.
-fn found(found: &Found) -> Result<(), Failure> {
+fn found(found: &Violations) -> Result<(), Failure> {
     if found.is_empty() {
         return output::print("the auditors found nothing\n");
     }
-    for violation in found.kept() {
+    for violation in found.violations() {
         output::print(&format!("{violation}\n"))?;
     }
     let total = found.total();
@@ -68,7 +68,7 @@ fn found(found: &Found) -> Result<(), Failure> {
     )))
 }
 
-fn describe(done: &Replayed) -> String {
+fn describe(done: &ReplayTotals) -> String {
     format!(
         "identical{}: {} calls and {} decisions over {:.3} s",
         if done.whole { "" } else { " as far as it goes" },

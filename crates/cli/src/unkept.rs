@@ -45,7 +45,8 @@ mod tests {
     fn each_part_that_a_policy_does_not_keep_has_one_line() {
         let text = "[[client]]\nname = \"a\"\nnumjobs = 2\nsize = \"1MiB\"\nmin = \"1MB/s\"\nionice = \"idle\"\n\n\
                     [[client]]\nname = \"b\"\nsize = \"1MiB\"\nshare = 400\n";
-        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+        let drive =
+            weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
         let choice = Choice::new(&drive, None, "");
         let scenario = parse(text, "x.toml").unwrap().scenario(&choice).unwrap();
         // Both clients of `a` have a min, but each note is printed once.

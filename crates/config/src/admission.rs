@@ -10,14 +10,14 @@ use crate::places::KeyPlaces;
 use crate::plan::{DrivePlan, GroupOwner, plan, written_edits};
 use crate::problem::Problem;
 use crate::read::Draft;
-use crate::server::{Drive, Server, is_promised, promise_key};
+use crate::server::{Server, ServerDrive, is_promised, promise_key};
 use crate::text::{join, path};
-use crate::units::{Rate, Size};
+use crate::units::{ByteSize, BytesPerSecond};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use weir_core::{
-    Capacity, Config, Contract, DriveShape, Edit, GroupId, Instant, Layer, Promised, ROOT, Refusal,
-    Sizes, elevator,
+    Capacity, Config, Contract, DriveShape, Edit, GroupId, Instant, Layer, PromiseSums, ROOT,
+    Refusal, Sizes, elevator,
 };
 
 /// A capacity that is sufficient for every contract.
@@ -30,7 +30,12 @@ pub(crate) const ENDLESS: Capacity = Capacity {
 
 /// Reports each contract that contradicts itself, and promises that cannot be kept together. If the
 /// sum is too large, the problem is at a promise that `before` did not have.
-pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before: Option<&Server>) {
+pub(crate) fn check(
+    doc: &mut Document<'_>,
+    draft: &Draft,
+    drive: &ServerDrive,
+    before: Option<&Server>,
+) {
     let server = without_broken_tables(draft, drive);
     let Some(plan) = plan(&server, &drive.name) else {
         return;
@@ -106,7 +111,7 @@ fn explained(server: &Server, plan: &DrivePlan, refusal: &Refusal, places: &KeyP
         ),
         Refusal::ChildrenAboveParent { group, bytes, iops } => {
             let (path, contract) = member(server, plan, *group);
-            let all = Promised::rates(*bytes, *iops);
+            let all = PromiseSums::rates(*bytes, *iops);
             let message = above_parent(all, reserved(&contract));
             let key = join(&path, promise_key(&contract));
             let help = promises(server, plan, Some((*group, &key)));
@@ -223,27 +228,27 @@ fn excess_text(contract: &Contract) -> String {
     match (requests > 0, own(min, bytes) || own(requests, iops)) {
         (true, false) => format!(
             "{requests} requests/s: they move at least {} (512B each), which exceeds",
-            Rate(requests.saturating_mul(512))
+            BytesPerSecond(requests.saturating_mul(512))
         ),
         (false, false) if contract.max.iops_size > 0 => {
-            let size = Size(contract.max.iops_size);
+            let size = ByteSize(contract.max.iops_size);
             format!(
                 "{}: every {size} count as one request, so that it exceeds",
-                Rate(min)
+                BytesPerSecond(min)
             )
         }
         (false, false) => format!(
             "{}: even in requests of 4GiB, the longest, it exceeds",
-            Rate(min)
+            BytesPerSecond(min)
         ),
         (true, true) => format!("{requests} requests/s: it exceeds"),
-        (false, true) => format!("{}: it exceeds", Rate(min)),
+        (false, true) => format!("{}: it exceeds", BytesPerSecond(min)),
     }
 }
 
 /// Returns the message for promises that exceed the capacity. It states the sum in the unit of the
 /// figure that is exceeded.
-fn over_capacity(drive: &str, promised: Promised, capacity: Capacity) -> String {
+fn over_capacity(drive: &str, promised: PromiseSums, capacity: Capacity) -> String {
     // Admission permits promises of 90 % of the drive's time (`PROMISABLE` of the core).
     const MOST: u128 = 90;
     let (bytes, requests) = (capacity.bytes(), capacity.requests());
@@ -272,16 +277,16 @@ fn over_capacity(drive: &str, promised: Promised, capacity: Capacity) -> String 
     if moved > most(bytes) && promised.bytes <= most(bytes) {
         return format!(
             "{sum}, which move at least {} (512B each), and at most {} can be promised ({MOST} % of its {side}capacity, {})",
-            Rate(moved),
-            Rate(rounded(most(bytes))),
-            Rate(bytes)
+            BytesPerSecond(moved),
+            BytesPerSecond(rounded(most(bytes))),
+            BytesPerSecond(bytes)
         );
     }
     match (promised.bytes > 0, promised.iops > 0 && requests > 0) {
         (true, true) => format!(
             "{sum} and take {} % of its time, of which at most {MOST} % can be promised (its {side}capacity is {} or {requests} {kind})",
             percent(promised.millionths),
-            Rate(bytes)
+            BytesPerSecond(bytes)
         ),
         (false, true) => format!(
             "{sum}, and at most {} can be promised ({MOST} % of its capacity, {requests} {kind})",
@@ -289,8 +294,8 @@ fn over_capacity(drive: &str, promised: Promised, capacity: Capacity) -> String 
         ),
         _ => format!(
             "{sum}, and at most {} can be promised ({MOST} % of its {side}capacity, {})",
-            Rate(rounded(most(bytes))),
-            Rate(bytes)
+            BytesPerSecond(rounded(most(bytes))),
+            BytesPerSecond(bytes)
         ),
     }
 }
@@ -304,7 +309,7 @@ fn last_added(
     plan: &DrivePlan,
     edits: &[Edit],
     places: &KeyPlaces,
-) -> Option<(String, Promised)> {
+) -> Option<(String, PromiseSums)> {
     let keys = promised(edits)
         .filter(|id| counts_alone(server, plan, *id))
         .map(|id| {
@@ -344,7 +349,7 @@ fn counts_alone(server: &Server, plan: &DrivePlan, id: GroupId) -> bool {
 fn check_request_rates(
     doc: &mut Document<'_>,
     server: &Server,
-    drive: &Drive,
+    drive: &ServerDrive,
     plan: &DrivePlan,
     edits: &mut [Edit],
 ) {
@@ -400,8 +405,8 @@ fn check_tenant_max(doc: &mut Document<'_>, server: &Server, plan: &DrivePlan) {
         let members = members.filter(|v| v.tenant.as_ref() == Some(&tenant.name));
         let all = members
             .map(|v| reserved(&v.contract))
-            .fold(Promised::default(), |all, p| {
-                Promised::rates(
+            .fold(PromiseSums::default(), |all, p| {
+                PromiseSums::rates(
                     all.bytes.saturating_add(p.bytes),
                     all.iops.saturating_add(p.iops),
                 )
@@ -412,7 +417,11 @@ fn check_tenant_max(doc: &mut Document<'_>, server: &Server, plan: &DrivePlan) {
         let moved = all.bytes.max(all.iops.saturating_mul(512));
         let (bytes, iops) = (max.bytes_ceiling(), max.iops_ceiling());
         let what = if above(moved, bytes) {
-            format!("{}, which exceeds its max of {}", rates(all), Rate(bytes))
+            format!(
+                "{}, which exceeds its max of {}",
+                rates(all),
+                BytesPerSecond(bytes)
+            )
         } else if above(all.iops, iops) {
             format!("{}, which exceeds its max of {iops} requests/s", rates(all))
         } else {
@@ -426,13 +435,13 @@ fn check_tenant_max(doc: &mut Document<'_>, server: &Server, plan: &DrivePlan) {
     }
 }
 
-fn above_parent(all: Promised, own: Promised) -> String {
+fn above_parent(all: PromiseSums, own: PromiseSums) -> String {
     let mut parts = Vec::new();
     if all.bytes > own.bytes {
         parts.push(format!(
             "{}, which exceeds its own promise of {}",
-            Rate(all.bytes),
-            Rate(own.bytes)
+            BytesPerSecond(all.bytes),
+            BytesPerSecond(own.bytes)
         ));
     }
     if all.iops > own.iops {
@@ -476,7 +485,7 @@ fn promises(server: &Server, plan: &DrivePlan, within: Option<(GroupId, &str)>) 
         .iter()
         .filter(|t| tenant.is_none() && t.drive == plan.drive);
     let tenants = tenants.map(|t| (path("tenant", &t.name), &t.contract));
-    let mut all: Vec<(String, Promised)> = tenants
+    let mut all: Vec<(String, PromiseSums)> = tenants
         .chain(volumes)
         .filter(|(_, contract)| is_promised(contract))
         .map(|(path, contract)| (path, reserved(contract)))
@@ -503,11 +512,11 @@ fn promises(server: &Server, plan: &DrivePlan, within: Option<(GroupId, &str)>) 
     format!("{or}lower {which}: {}", texts.join(", "))
 }
 
-fn rates(promised: Promised) -> String {
+fn rates(promised: PromiseSums) -> String {
     match (promised.bytes, promised.iops) {
-        (bytes, 0) => Rate(bytes).to_string(),
+        (bytes, 0) => BytesPerSecond(bytes).to_string(),
         (0, iops) => format!("{iops} requests/s"),
-        (bytes, iops) => format!("{} and {iops} requests/s", Rate(bytes)),
+        (bytes, iops) => format!("{} and {iops} requests/s", BytesPerSecond(bytes)),
     }
 }
 
@@ -566,9 +575,9 @@ fn refused_by_name(plan: &DrivePlan, id: GroupId, contract: Contract) -> Option<
 }
 
 /// Returns the amounts that a contract reserves, as the core computes them.
-fn reserved(contract: &Contract) -> Promised {
+fn reserved(contract: &Contract) -> PromiseSums {
     let reservations = ReservedAmounts::new();
-    reservations.map_or_else(Promised::default, |mut all| all.of(contract))
+    reservations.map_or_else(PromiseSums::default, |mut all| all.of(contract))
 }
 
 /// Computes the amounts that contracts reserve, one contract after the other on the same layer.
@@ -581,11 +590,11 @@ impl ReservedAmounts {
 
     /// Returns the amounts that a contract reserves. For a contract that contradicts itself, these
     /// are its mins.
-    pub(crate) fn of(&mut self, contract: &Contract) -> Promised {
+    pub(crate) fn of(&mut self, contract: &Contract) -> PromiseSums {
         let promised = self.0.ask(contract);
-        Promised {
+        PromiseSums {
             millionths: 0,
-            ..promised.unwrap_or_else(|_| Promised::rates(contract.min, contract.min_iops))
+            ..promised.unwrap_or_else(|_| PromiseSums::rates(contract.min, contract.min_iops))
         }
     }
 }
@@ -596,7 +605,7 @@ impl ReservedAmounts {
 pub(crate) fn promised_together(
     groups: impl Iterator<Item = (GroupId, Contract)>,
     capacity: Capacity,
-) -> Promised {
+) -> PromiseSums {
     let groups = (1..).map(GroupId).zip(groups);
     let edits: Vec<Edit> = groups
         .map(|(id, (parent, contract))| Edit::AddGroup {
@@ -614,7 +623,7 @@ pub(crate) fn promised_together(
     // The refusal of an excessive sum contains the sum, which is all that is needed here.
     match layer.map(|mut layer| layer.change(Instant::ZERO, &edits)) {
         Ok(Ok(promised) | Err(Refusal::OverCapacity { promised, .. })) => promised,
-        _ => Promised::default(),
+        _ => PromiseSums::default(),
     }
 }
 
@@ -648,7 +657,7 @@ impl ContractProbe {
     }
 
     /// Returns the amounts that the contract reserves, or the core's refusal.
-    fn ask(&mut self, contract: &Contract) -> Result<Promised, Refusal> {
+    fn ask(&mut self, contract: &Contract) -> Result<PromiseSums, Refusal> {
         let set = Edit::SetContract {
             id: GroupId(1),
             contract: *contract,
@@ -707,7 +716,7 @@ pub(crate) fn scratch_layer(config: &Config) -> Result<Layer, weir_core::ConfigE
 
 /// Returns a server with this drive and those of its tenants and volumes that have no problems. A
 /// contract with a problem would falsify the sums.
-fn without_broken_tables(draft: &Draft, drive: &Drive) -> Server {
+fn without_broken_tables(draft: &Draft, drive: &ServerDrive) -> Server {
     let server = &draft.server;
     let tenants = server.tenants_of(&drive.name);
     let tenants: Vec<_> = tenants

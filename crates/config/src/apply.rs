@@ -8,13 +8,13 @@ use crate::problem::Problem;
 use crate::read;
 use std::path::Path;
 
-pub use crate::host::{Cgroup, Drive, Host, Member, Queue, UNITS};
+pub use crate::host::{Cgroup, CgroupContract, KernelDrive, KernelHost, Queue, UNITS};
 
 /// Reads and checks a file, without access to the host that it describes.
 ///
 /// # Errors
 /// Everything that is wrong with the file, as for [`crate::load`].
-pub fn load(path: &Path) -> Result<Host, Vec<Problem>> {
+pub fn load(path: &Path) -> Result<KernelHost, Vec<Problem>> {
     let (file, text) = text(path)?;
     parse(&file, &text)
 }
@@ -23,7 +23,7 @@ pub fn load(path: &Path) -> Result<Host, Vec<Problem>> {
 ///
 /// # Errors
 /// The problems of the text, as [`load`] returns them.
-pub fn parse(file: &str, text: &str) -> Result<Host, Vec<Problem>> {
+pub fn parse(file: &str, text: &str) -> Result<KernelHost, Vec<Problem>> {
     let mut doc = Document::new(file, text);
     doc.family = APPLIES;
     let Some(table) = tables(&mut doc, text) else {
@@ -36,12 +36,12 @@ pub fn parse(file: &str, text: &str) -> Result<Host, Vec<Problem>> {
     }
     let mut server = draft.server;
     server.places = std::mem::take(&mut doc.places);
-    Ok(Host { drives, server })
+    Ok(KernelHost { drives, server })
 }
 
 /// Returns the parts of contracts that the policies of their drives do not keep. The help names
 /// only policies that a kernel has.
-pub fn unkept(host: &Host) -> Vec<Problem> {
+pub fn unkept(host: &KernelHost) -> Vec<Problem> {
     check::unkept(&host.server, |part| {
         match part.key {
         "min" | "min_iops" | "class" => {

@@ -1,7 +1,7 @@
 //! The log of a reload: each change in the words of the file.
 
 use crate::field::{Difference, Mirror, Values, differences};
-use crate::server::{Drive, Server, Tenant, Volume};
+use crate::server::{Server, ServerDrive, Tenant, Volume};
 use crate::text::path;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub fn changes(old: &Server, new: &Server) -> Vec<String> {
     let drives = new.drives.iter();
     for (was, now) in drives.filter_map(|now| Some((old.drive(&now.name)?, now))) {
         // Of a drive, a reload can change only the capacity.
-        let capacity = |drive: &Drive| {
+        let capacity = |drive: &ServerDrive| {
             let values = drive.values().into_iter();
             values.filter(|(key, _)| *key == "capacity").collect()
         };

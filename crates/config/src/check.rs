@@ -8,10 +8,12 @@ use crate::plan::{PER_STREAM_RESERVED, streams};
 use crate::policy::UnkeptPart;
 use crate::problem::Problem;
 use crate::read::Draft;
-use crate::server::{ContractHolder, Drive, Server, Tenant, Volume, is_promised, promise_key};
+use crate::server::{
+    ContractHolder, Server, ServerDrive, Tenant, Volume, is_promised, promise_key,
+};
 use crate::storage::{Cache, Storage};
 use crate::text::{join, path, quoted};
-use crate::units::Size;
+use crate::units::ByteSize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -58,11 +60,11 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
 
 /// Returns true if the volumes of a modelled drive, which are placed one after the other, fit on
 /// it.
-fn volumes_fit(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
+fn volumes_fit(doc: &mut Document<'_>, draft: &Draft, drive: &ServerDrive) -> bool {
     let Some(size) = drive
         .model
         .as_ref()
-        .and_then(weir_model::drive::Config::size)
+        .and_then(weir_model::drive::DriveConfig::size)
     else {
         return true;
     };
@@ -75,8 +77,8 @@ fn volumes_fit(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
             let what = format!(
                 "does not fit: the volumes of drive.{} would add up to {}, and its model holds {}",
                 drive.name,
-                Size(end),
-                Size(size)
+                ByteSize(end),
+                ByteSize(size)
             );
             let at = join(&path("volume", &volume.name), "size");
             doc.report_key(&at, what, "");
@@ -96,7 +98,7 @@ pub fn warnings(server: &Server) -> Vec<Problem> {
 pub(crate) fn unkept(server: &Server, help: impl Fn(UnkeptPart) -> String) -> Vec<Problem> {
     let mut all = Vec::new();
     for owner in server.contracted() {
-        let Some(Drive { policy, .. }) = server.drive(owner.drive) else {
+        let Some(ServerDrive { policy, .. }) = server.drive(owner.drive) else {
             continue;
         };
         for part in policy.unkept(owner.contract, owner.knobs) {
@@ -269,7 +271,7 @@ fn check_cached_volume(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&
 }
 
 /// Returns true if the drive's tables have room for its volumes, tenants and connections.
-fn tables_have_room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
+fn tables_have_room(doc: &mut Document<'_>, server: &Server, drive: &ServerDrive) -> bool {
     let at = path("drive", &drive.name);
     let limits = &drive.limits;
     let volumes = server.volumes_of(&drive.name).count();

@@ -11,7 +11,7 @@ use crate::nearest;
 use crate::places::KeyPlaces;
 use crate::problem::Problem;
 use crate::text::{join, quoted};
-use crate::units::{Rate, Size, Time, UnitError};
+use crate::units::{ByteSize, BytesPerSecond, Time, UnitError};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -709,12 +709,14 @@ impl<'a> KeyEntry<'a> {
 
     /// Reads a number of bytes without bounds.
     pub(crate) fn any_size(&self, doc: &mut Document<'_>) -> Option<u64> {
-        self.unit::<Size>(doc, "a size", "\"128KiB\"").map(|s| s.0)
+        self.unit::<ByteSize>(doc, "a size", "\"128KiB\"")
+            .map(|s| s.0)
     }
 
     /// Reads a number of bytes per second, which can be 0.
     pub(crate) fn any_rate(&self, doc: &mut Document<'_>) -> Option<u64> {
-        self.unit::<Rate>(doc, "a rate", "\"50MB/s\"").map(|r| r.0)
+        self.unit::<BytesPerSecond>(doc, "a rate", "\"50MB/s\"")
+            .map(|r| r.0)
     }
 
     /// Reads a number of bytes per second, at least 1.
@@ -763,7 +765,7 @@ impl<'a> KeyEntry<'a> {
     ) -> Option<u64> {
         let size = self.any_size(doc)?;
         if !range.contains(&size) {
-            let (low, high) = (Size(*range.start()), Size(*range.end()));
+            let (low, high) = (ByteSize(*range.start()), ByteSize(*range.end()));
             let what = format_args!(
                 "must be between {low} and {high}, not {}",
                 self.quoted_value()
@@ -777,7 +779,7 @@ impl<'a> KeyEntry<'a> {
             let near = [below, above]
                 .into_iter()
                 .filter(|size| range.contains(size));
-            let near: Vec<String> = near.map(|size| format!("\"{}\"", Size(size))).collect();
+            let near: Vec<String> = near.map(|size| format!("\"{}\"", ByteSize(size))).collect();
             let help = format!("write {}", near.join(" or "));
             let what = format!("{} is not a multiple of {unit} bytes", self.quoted_value());
             doc.report(self, what, &help);

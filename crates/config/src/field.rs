@@ -4,7 +4,7 @@ use crate::document::{Document, KeyEntry, ShapedTable};
 use crate::key::{DefaultValue, KeyDeclaration, KeyKind};
 use crate::listen::{Id, ListenAddress, SocketOwner};
 use crate::text::{Quoted, quoted};
-use crate::units::{Rate, Size, Time};
+use crate::units::{ByteSize, BytesPerSecond, Time};
 use crate::words::Words;
 use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
@@ -160,9 +160,9 @@ pub(crate) trait KeyField: Printable {
 /// Zero means that the key is not set if the file could not contain it and no default is declared.
 fn number(number: u64, key: &KeyDeclaration) -> Option<PrintedValue> {
     let (least, value) = match key.kind {
-        KeyKind::Size(least, ..) => (least, PrintedValue::Unit(Size(number).to_string())),
+        KeyKind::Size(least, ..) => (least, PrintedValue::Unit(ByteSize(number).to_string())),
         // Files cannot have a rate of zero.
-        KeyKind::Rate => (1, PrintedValue::Unit(Rate(number).to_string())),
+        KeyKind::Rate => (1, PrintedValue::Unit(BytesPerSecond(number).to_string())),
         KeyKind::Time(least, _) => {
             let time = Time(Span::from_nanos(number));
             (least.as_nanos(), PrintedValue::Unit(time.to_string()))
@@ -183,7 +183,7 @@ fn default_number(key: &KeyDeclaration) -> u64 {
     };
     let text = text.trim_matches('"');
     let number = match key.kind {
-        KeyKind::Size(..) => text.parse::<Size>().ok().map(|size| size.0),
+        KeyKind::Size(..) => text.parse::<ByteSize>().ok().map(|size| size.0),
         KeyKind::Time(..) => text.parse::<Time>().ok().map(|time| time.0.as_nanos()),
         KeyKind::Text(_) => u64::from_str_radix(text, 8).ok(),
         _ => text.parse().ok(),

@@ -6,7 +6,7 @@ use crate::os_error;
 use crate::problem::Problem;
 use crate::text::{is_name, quoted};
 use crate::trusted::file_kind_noun;
-use crate::units::Size;
+use crate::units::ByteSize;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io::{self, Read};
@@ -60,7 +60,7 @@ pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
 }
 
 fn too_long() -> String {
-    format!("is longer than {}, the maximum", Size(FILE_MAX as u64))
+    format!("is longer than {}, the maximum", ByteSize(FILE_MAX as u64))
 }
 
 /// Parses a text and returns the result of `read` for its outermost table, or all problems if there

@@ -10,15 +10,15 @@ pub use crate::key::Queue;
 
 /// The drives of a host and the cgroups that share them: the result of [`crate::apply::load`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Host {
+pub struct KernelHost {
     /// The drives sorted by name, at least one. Each is a different device.
-    pub drives: Vec<Drive>,
+    pub drives: Vec<KernelDrive>,
     /// A server with the same contracts, whose volumes are in memory. The rules for contracts are
     /// checked on it.
     pub(crate) server: Server,
 }
 
-impl Host {
+impl KernelHost {
     /// Returns a problem at a key such as `volume.alpha.cgroup`.
     pub fn problem(&self, key: &str, message: String, help: Option<String>) -> Problem {
         self.server.problem(key, message, help)
@@ -27,7 +27,7 @@ impl Host {
 
 /// A block device of the host (`[drive.NAME]`).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Drive {
+pub struct KernelDrive {
     /// The name in the file.
     pub name: String,
     /// The absolute path of the device.
@@ -38,11 +38,11 @@ pub struct Drive {
     /// unknown.
     pub capacity: Option<Capacity>,
     /// The model of the device, for a simulation of the contracts.
-    pub model: Option<weir_model::drive::Config>,
+    pub model: Option<weir_model::drive::DriveConfig>,
     /// The other settings of the device's queue.
     pub queue: Queue,
     /// The cgroups on the device: tenants sorted by name, then volumes sorted by name.
-    pub members: Vec<Member>,
+    pub members: Vec<CgroupContract>,
 }
 
 /// The suffixes of those systemd units that have a cgroup.
@@ -50,7 +50,7 @@ pub const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
 
 /// A cgroup with a contract on a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Member {
+pub struct CgroupContract {
     /// The path of its table in the file, such as `volume.alpha`.
     pub key: String,
     /// The name in the file.

@@ -352,11 +352,13 @@ fn tuned(page: &mut String, kind: &elevator::ElevatorKind, tunables: &[Tunable])
 
 fn model(page: &mut String, kind: &ModelKind) {
     let mut generic = (kind.generic)();
-    if let weir_model::drive::Config::Volume(volume) = &mut generic {
+    if let weir_model::drive::DriveConfig::Volume(volume) = &mut generic {
         // A volume without members is invalid, so the permitted values of its parameters could not
         // be found.
-        let member = weir_model::drive::hdd::Config::generic();
-        volume.members.push(weir_model::drive::Config::Hdd(member));
+        let member = weir_model::drive::hdd::HddConfig::generic();
+        volume
+            .members
+            .push(weir_model::drive::DriveConfig::Hdd(member));
     }
     heading(page, &format!("`kind = \"{}\"`", kind.name), kind.about);
     *page += "\n| Key | Type | Permitted values | Default | Description | Example |\n| --- | --- | --- | --- | --- | --- |\n";

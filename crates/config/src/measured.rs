@@ -2,32 +2,32 @@
 
 use std::sync::{Mutex, PoisonError};
 use weir_core::Capacity;
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 
 /// The maximum number of models whose capacity is cached. The oldest entry is removed first.
 const REMEMBERED: usize = 16;
 
 /// A cache of results for models.
-struct ModelCache<T>(Mutex<Vec<(Config, T)>>);
+struct ModelCache<T>(Mutex<Vec<(DriveConfig, T)>>);
 
 static LEAST: ModelCache<Option<Capacity>> = ModelCache(Mutex::new(Vec::new()));
 static MOST: ModelCache<Option<Capacity>> = ModelCache(Mutex::new(Vec::new()));
 
-/// Returns the capacity of a model in the worst case ([`Config::worst_case_capacity`]). `None` if it has no
+/// Returns the capacity of a model in the worst case ([`DriveConfig::worst_case_capacity`]). `None` if it has no
 /// bound.
-pub(crate) fn worst_case_capacity(model: &Config) -> Option<Capacity> {
+pub(crate) fn worst_case_capacity(model: &DriveConfig) -> Option<Capacity> {
     LEAST.get(model, |m| {
-        let least = m.least(u64::MAX).ok().flatten()?;
+        let least = m.worst_case(u64::MAX).ok().flatten()?;
         // A capacity that the model states is exact. Only a measured one is rounded.
         let measured = m.capacity().is_none();
         Some(least.zip(least, |n, _| if measured { rounded(n) } else { n }))
     })
 }
 
-/// Returns the capacity of a model in the best case ([`Config::best_case_capacity`]), with zero for figures
+/// Returns the capacity of a model in the best case ([`DriveConfig::best_case_capacity`]), with zero for figures
 /// without a bound. `None` for an invalid model.
-pub(crate) fn best_case_capacity(model: &Config) -> Option<Capacity> {
-    MOST.get(model, |m| m.most().ok())
+pub(crate) fn best_case_capacity(model: &DriveConfig) -> Option<Capacity> {
+    MOST.get(model, |m| m.best_case().ok())
 }
 
 /// Rounds a figure down to three digits, because the further digits of a measurement carry no
@@ -39,7 +39,7 @@ pub fn rounded(figure: u64) -> u64 {
 }
 
 impl<T: Clone> ModelCache<T> {
-    fn get(&self, model: &Config, find: impl FnOnce(&Config) -> T) -> T {
+    fn get(&self, model: &DriveConfig, find: impl FnOnce(&DriveConfig) -> T) -> T {
         // A thread that panicked has left the list complete, so its poison is ignored.
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = lock().iter().find(|k| k.0 == *model) {
@@ -79,9 +79,9 @@ mod tests {
     fn a_model_is_run_once_and_few_are_remembered() {
         let known = ModelCache(Mutex::new(Vec::new()));
         let model = |tags| {
-            Config::Null(weir_model::drive::null::Config {
+            DriveConfig::Null(weir_model::drive::null::NullConfig {
                 tags,
-                ..weir_model::drive::null::Config::demo()
+                ..weir_model::drive::null::NullConfig::demo()
             })
         };
         for tags in 0..40 {

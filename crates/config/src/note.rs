@@ -5,12 +5,12 @@ use crate::admission::scratch_layer;
 use crate::measured::rounded;
 use crate::plan::{plan, written_edits};
 use crate::problem::Problem;
-use crate::server::{Drive, Server};
+use crate::server::{Server, ServerDrive};
 use crate::storage::Storage;
 use crate::text::{join, path};
-use crate::units::{Rate, Size};
-use weir_core::{Capacity, Contract, Instant, Op, Promised, elevator};
-use weir_model::drive::Config;
+use crate::units::{ByteSize, BytesPerSecond};
+use weir_core::{Capacity, Contract, Instant, Op, PromiseSums, elevator};
+use weir_model::drive::DriveConfig;
 
 /// The size of requests in bytes that a drive's requests per second refer to.
 const SMALL: u64 = 4096;
@@ -32,7 +32,7 @@ pub fn notes(server: &Server) -> Vec<Problem> {
     // Other policies keep no promise, about which `warnings` warns.
     let drives = server.drives.iter().filter(|d| d.policy.keeps_min());
     let own = within_max(server);
-    let of = |drive: &Drive| {
+    let of = |drive: &ServerDrive| {
         let promised = promised(server, drive)?;
         let texts = [in_bytes(promised, drive), in_requests(promised, drive)];
         let key = path("drive", &drive.name);
@@ -47,7 +47,7 @@ pub fn notes(server: &Server) -> Vec<Problem> {
 }
 
 /// Returns a note on a drive with remote volumes that is treated as local.
-fn treated_as_local(server: &Server, drive: &Drive) -> Option<Problem> {
+fn treated_as_local(server: &Server, drive: &ServerDrive) -> Option<Problem> {
     let mut volumes = server.volumes_of(&drive.name);
     let volume = volumes.find(|v| matches!(v.storage, Storage::Nbd(_)))?;
     let at = path("drive", &drive.name);
@@ -85,14 +85,14 @@ fn max_conflict(contract: &Contract) -> Option<(&'static str, String)> {
     let (min, requests) = (contract.min, contract.min_iops);
     if requests > 0 && bytes > 0 && bytes / requests < SMALL {
         // Requests are multiples of a sector.
-        let length = Size(bytes / requests / 512 * 512);
+        let length = ByteSize(bytes / requests / 512 * 512);
         let what = format!("its max permits {requests} requests/s only up to {length} each");
         Some(("min_iops", what))
     } else if min > 0 && iops > 0 && min.div_ceil(iops) > SMALL {
-        let length = Size(min.div_ceil(iops).next_multiple_of(512));
+        let length = ByteSize(min.div_ceil(iops).next_multiple_of(512));
         let what = format!(
             "its max permits {} only in requests of at least {length}",
-            Rate(min)
+            BytesPerSecond(min)
         );
         Some(("min", what))
     } else {
@@ -115,7 +115,7 @@ struct RequestKind {
 /// Returns the minimum size of requests that keeps the promises in bytes. The result is in bytes
 /// and rounded up to 4 KiB. The part of a request beyond 4 KiB counts at the sequential rate.
 /// `None` if no size suffices.
-fn minimum_request_size(promised: Promised, kind: RequestKind) -> Option<u64> {
+fn minimum_request_size(promised: PromiseSums, kind: RequestKind) -> Option<u64> {
     let [bytes, beside, requests, rate] =
         [promised.bytes, promised.iops, kind.requests, kind.rate].map(|n| n as f64);
     // A request of s bytes takes 1 / requests + (s - SMALL) / rate seconds, in the part of each
@@ -131,12 +131,16 @@ fn minimum_request_size(promised: Promised, kind: RequestKind) -> Option<u64> {
 
 /// Returns the result of [`minimum_request_size`] for a modelled drive. The model is run for each size,
 /// because longer writes leave less space in its write cache for reordering.
-fn minimum_request_size_on(model: &Config, promised: Promised, kind: RequestKind) -> Option<u64> {
+fn minimum_request_size_on(
+    model: &DriveConfig,
+    promised: PromiseSums,
+    kind: RequestKind,
+) -> Option<u64> {
     let mut length = minimum_request_size(promised, kind)?;
     let left = 1.0 - promised.iops as f64 / kind.requests as f64;
     // A longer request reaches the drive in adjacent commands.
     while length < model.shape().max_transfer.into() {
-        let rate = model.at_random(kind.op, length as u32).ok()?;
+        let rate = model.random_rate(kind.op, length as u32).ok()?;
         if rate as f64 * length as f64 * left >= promised.bytes as f64 {
             break;
         }
@@ -147,7 +151,7 @@ fn minimum_request_size_on(model: &Config, promised: Promised, kind: RequestKind
 
 /// Returns the maximum size of random requests that still lets the drive complete `promised.iops`
 /// per second, with the cost model of [`minimum_request_size`].
-fn maximum_request_size(promised: Promised, kind: RequestKind) -> u64 {
+fn maximum_request_size(promised: PromiseSums, kind: RequestKind) -> u64 {
     let [bytes, count, requests, rate] =
         [promised.bytes, promised.iops, kind.requests, kind.rate].map(|n| n as f64);
     let each = (1.0 - bytes / rate) / count - 1.0 / requests;
@@ -181,7 +185,7 @@ fn kinds(capacity: Capacity) -> Vec<RequestKind> {
 }
 
 /// Returns a note if small random requests do not reach the sum of the promises in bytes.
-fn in_bytes(promised: Promised, drive: &Drive) -> Option<(String, &'static str)> {
+fn in_bytes(promised: PromiseSums, drive: &ServerDrive) -> Option<(String, &'static str)> {
     let parts: Vec<String> = kinds(drive.capacity?)
         .into_iter()
         .filter_map(|kind| {
@@ -196,13 +200,13 @@ fn in_bytes(promised: Promised, drive: &Drive) -> Option<(String, &'static str)>
             let left = left.saturating_mul(SMALL);
             Some(format!(
                 "\n  {name} of at least {}; those of 4KiB get {}",
-                Size(length),
-                Rate(rounded(left))
+                ByteSize(length),
+                BytesPerSecond(rounded(left))
             ))
         })
         .collect();
     let help = "set min_iops for a client that sends small random requests";
-    let all = Rate(promised.bytes);
+    let all = BytesPerSecond(promised.bytes);
     (promised.bytes > 0 && !parts.is_empty()).then(|| {
         let what = format!(
             "for random requests, the {all} promised in bytes are guaranteed only for{}",
@@ -215,13 +219,13 @@ fn in_bytes(promised: Promised, drive: &Drive) -> Option<(String, &'static str)>
 /// Returns a note if the drive completes fewer long random requests than the sum of the promises in
 /// requests. A request longer than `max_transfer` reaches the drive in parts, so it does not
 /// matter.
-fn in_requests(promised: Promised, drive: &Drive) -> Option<(String, &'static str)> {
+fn in_requests(promised: PromiseSums, drive: &ServerDrive) -> Option<(String, &'static str)> {
     let parts: Vec<String> = kinds(drive.capacity?)
         .into_iter()
         .filter(|_| promised.iops > 0)
         .map(|kind| (kind.name, maximum_request_size(promised, kind)))
         .filter(|part| part.1 < drive.max_transfer.into())
-        .map(|(name, length)| format!("\n  {name} of up to {}", Size(length)))
+        .map(|(name, length)| format!("\n  {name} of up to {}", ByteSize(length)))
         .collect();
     let help = "set min, in bytes, for a client that sends long requests";
     (!parts.is_empty()).then(|| {
@@ -235,7 +239,7 @@ fn in_requests(promised: Promised, drive: &Drive) -> Option<(String, &'static st
 }
 
 /// Returns the sum of a drive's contracts as they are written, whatever its policy makes of them.
-pub fn promised(server: &Server, drive: &Drive) -> Option<Promised> {
+pub fn promised(server: &Server, drive: &ServerDrive) -> Option<PromiseSums> {
     let plan = plan(server, &drive.name)?;
     let mut layer = scratch_layer(&plan.config).ok()?;
     let edits = written_edits(server, &plan);
@@ -252,7 +256,7 @@ mod tests {
         let text = "listen.nbd = [\"127.0.0.1:0\"]\n[drive.d]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\", iops = 1000 }";
         let server = crate::parse("", text).unwrap();
         let of = |bytes, iops| {
-            let promised = Promised::rates(bytes, iops);
+            let promised = PromiseSums::rates(bytes, iops);
             in_requests(promised, &server.drives[0]).is_some()
         };
         assert!(of(50_000_000, 400));
@@ -295,7 +299,7 @@ mod tests {
     fn a_modelled_drive_is_asked_how_long_requests_must_be() {
         let disk = profile::find("hitachi-hts72755").unwrap().drive;
         for op in [Op::Read, Op::Write] {
-            let requests = disk.at_random(op, SMALL as u32).unwrap();
+            let requests = disk.random_rate(op, SMALL as u32).unwrap();
             let kind = RequestKind {
                 name: "requests",
                 op,
@@ -310,11 +314,11 @@ mod tests {
                 (5_000_000, 0),
                 (5_000_000, requests / 3),
             ] {
-                let promised = Promised::rates(bytes, iops);
+                let promised = PromiseSums::rates(bytes, iops);
                 let length = minimum_request_size_on(&disk, promised, kind).unwrap();
                 let left = (requests - iops) as f64 / requests as f64;
                 let comes_to = |length: u64| {
-                    disk.at_random(op, length as u32).unwrap() as f64 * length as f64 * left
+                    disk.random_rate(op, length as u32).unwrap() as f64 * length as f64 * left
                 };
                 assert_eq!(length % SMALL, 0);
                 assert!(
@@ -343,7 +347,7 @@ mod tests {
             requests: 100,
             rate: 409_600_000,
         };
-        let of = |bytes, iops| Promised::rates(bytes, iops);
+        let of = |bytes, iops| PromiseSums::rates(bytes, iops);
         // A request takes 9.99 ms and 10 us for each 4 KiB. For 41 MB/s, the bytes themselves take
         // 0.1 of a second. In the other 0.9, the 9.99 ms are possible 90 times, and 41 MB / 90 are
         // 112 times 4 KiB.

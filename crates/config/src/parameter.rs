@@ -7,10 +7,10 @@
 
 mod tables;
 
-use crate::units::{Rate, Size, Time};
+use crate::units::{ByteSize, BytesPerSecond, Time};
 use std::fmt;
 use weir_core::Span;
-use weir_model::drive::{Config, volume};
+use weir_model::drive::{DriveConfig, volume};
 
 /// The unit of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,8 +47,8 @@ pub struct Parameter {
     pub about: &'static str,
     /// The value if a profile does not set the parameter. `None` if it is required.
     pub default: Option<u64>,
-    get: fn(&Config) -> u64,
-    set: fn(&mut Config, u64),
+    get: fn(&DriveConfig) -> u64,
+    set: fn(&mut DriveConfig, u64),
 }
 
 impl Parameter {
@@ -56,7 +56,7 @@ impl Parameter {
     ///
     /// # Panics
     /// Panics if the parameter does not belong to the drive's kind.
-    pub fn get(&self, drive: &Config) -> u64 {
+    pub fn get(&self, drive: &DriveConfig) -> u64 {
         (self.get)(drive)
     }
 
@@ -65,7 +65,7 @@ impl Parameter {
     ///
     /// # Panics
     /// Panics if the parameter does not belong to the drive's kind.
-    pub fn set(&self, drive: &mut Config, value: u64) {
+    pub fn set(&self, drive: &mut DriveConfig, value: u64) {
         (self.set)(drive, value);
     }
 
@@ -73,8 +73,8 @@ impl Parameter {
     /// `true`.
     pub fn text(&self, value: u64) -> String {
         match self.unit {
-            ParameterUnit::Bytes => Size(value).to_string(),
-            ParameterUnit::Rate => Rate(value).to_string(),
+            ParameterUnit::Bytes => ByteSize(value).to_string(),
+            ParameterUnit::Rate => BytesPerSecond(value).to_string(),
             ParameterUnit::Time => Time(Span::from_nanos(value)).to_string(),
             ParameterUnit::Bool => (value > 0).to_string(),
             ParameterUnit::Count
@@ -99,7 +99,7 @@ impl Parameter {
 impl Parameter {
     /// Returns the permitted values in the words of the model. The model words them only in errors,
     /// so this function provokes one with a value that is too large or too small.
-    pub(crate) fn allowed(&self, drive: &Config) -> &'static str {
+    pub(crate) fn allowed(&self, drive: &DriveConfig) -> &'static str {
         let refused = [u64::MAX, 0].into_iter().find_map(|value| {
             let mut drive = drive.clone();
             self.set(&mut drive, value);
@@ -125,7 +125,7 @@ impl fmt::Debug for Parameter {
 
 /// Returns the parameters of a drive's kind in the order of printed profiles. For a volume over
 /// several drives, these are the volume's own parameters, not those of its members.
-pub fn parameters(drive: &Config) -> &'static [Parameter] {
+pub fn parameters(drive: &DriveConfig) -> &'static [Parameter] {
     of(drive.name()).unwrap_or_default()
 }
 
@@ -135,7 +135,7 @@ pub fn of(kind: &str) -> Option<&'static [Parameter]> {
 }
 
 /// Returns the parameter of a drive with this key.
-pub fn find(drive: &Config, key: &str) -> Option<&'static Parameter> {
+pub fn find(drive: &DriveConfig, key: &str) -> Option<&'static Parameter> {
     parameters(drive).iter().find(|p| p.key == key)
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct ModelKind {
     pub(crate) parameters: &'static [Parameter],
     /// Returns a valid drive of this kind, into which a profile's values are set. Only the members
     /// of a volume are missing.
-    pub(crate) generic: fn() -> Config,
+    pub(crate) generic: fn() -> DriveConfig,
     /// True if the kind has `members`, which are drives.
     pub(crate) has_members: bool,
 }
@@ -161,7 +161,7 @@ pub(crate) const KINDS: &[ModelKind] = &[
         called: "a null model",
         about: "A drive on which every command takes the same time and data cross a link.",
         parameters: tables::NULL,
-        generic: || Config::Null(weir_model::drive::null::Config::demo()),
+        generic: || DriveConfig::Null(weir_model::drive::null::NullConfig::demo()),
         has_members: false,
     },
     ModelKind {
@@ -170,7 +170,7 @@ pub(crate) const KINDS: &[ModelKind] = &[
         about: "A rotating disk: an arm, three zones, a read cache with segments, and a write cache. Keys with a dot, such as `seek.average`, \
                 are in a table: `seek = { track = \"1ms\", ... }`.",
         parameters: tables::HDD,
-        generic: || Config::Hdd(weir_model::drive::hdd::Config::generic()),
+        generic: || DriveConfig::Hdd(weir_model::drive::hdd::HddConfig::generic()),
         has_members: false,
     },
     ModelKind {
@@ -178,7 +178,7 @@ pub(crate) const KINDS: &[ModelKind] = &[
         called: "an ssd model",
         about: "Flash: a link, a controller, channels and dies, buffers, and garbage collection.",
         parameters: tables::SSD,
-        generic: || Config::Ssd(weir_model::drive::ssd::Config::generic()),
+        generic: || DriveConfig::Ssd(weir_model::drive::ssd::SsdConfig::generic()),
         has_members: false,
     },
     ModelKind {
@@ -186,7 +186,7 @@ pub(crate) const KINDS: &[ModelKind] = &[
         called: "a stripe",
         about: "A volume that is striped over several drives.",
         parameters: tables::STRIPE,
-        generic: || Config::Volume(volume::VolumeConfig::stripe(Vec::new())),
+        generic: || DriveConfig::Volume(volume::VolumeConfig::stripe(Vec::new())),
         has_members: true,
     },
     ModelKind {
@@ -194,7 +194,7 @@ pub(crate) const KINDS: &[ModelKind] = &[
         called: "a linear volume",
         about: "A volume that consists of several drives, one after the other.",
         parameters: &[],
-        generic: || Config::Volume(volume::VolumeConfig::linear(Vec::new())),
+        generic: || DriveConfig::Volume(volume::VolumeConfig::linear(Vec::new())),
         has_members: true,
     },
 ];
@@ -245,7 +245,7 @@ mod tests {
     /// Checks that each field has a parameter, by counting the fields that `Debug` prints.
     #[test]
     fn every_field_has_a_parameter() {
-        let numbers = |drive: &Config| -> usize {
+        let numbers = |drive: &DriveConfig| -> usize {
             let shown = format!("{drive:?}");
             shown.matches(": ").count()
         };

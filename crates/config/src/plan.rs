@@ -1,8 +1,8 @@
 //! The translation of a drive's part of the file for the core: its configuration, and slot numbers
 //! for names.
 
-use crate::policy::{Node, Setup};
-use crate::server::{Drive, Server, Tenant, Volume};
+use crate::policy::{GroupNode, Setup};
+use crate::server::{Server, ServerDrive, Tenant, Volume};
 use std::collections::BTreeMap;
 use std::iter;
 use weir_core::{Config, Contract, DriveShape, Edit, GroupId, Knobs, ROOT, Sizes, SpaceId};
@@ -106,19 +106,19 @@ pub fn plan(server: &Server, drive: &str) -> Option<DrivePlan> {
 }
 
 /// Applies the policy of a drive to the contracts on it.
-pub(crate) fn setup(server: &Server, drive: &Drive) -> Setup {
+pub(crate) fn setup(server: &Server, drive: &ServerDrive) -> Setup {
     drive.policy.set_up(drive.capacity, nodes(server, drive))
 }
 
 /// Iterates over the groups of a drive: first its tenants, then its volumes.
-fn nodes<'a>(server: &'a Server, drive: &'a Drive) -> impl Iterator<Item = Node> + 'a {
+fn nodes<'a>(server: &'a Server, drive: &'a ServerDrive) -> impl Iterator<Item = GroupNode> + 'a {
     let tenants = server.tenants_of(&drive.name);
     let places: BTreeMap<&str, usize> = tenants.clone().map(|t| t.name.as_str()).zip(0..).collect();
-    let tenants = tenants.map(|t| Node {
+    let tenants = tenants.map(|t| GroupNode {
         parent: None,
         contract: t.contract,
     });
-    let volumes = server.volumes_of(&drive.name).map(move |v| Node {
+    let volumes = server.volumes_of(&drive.name).map(move |v| GroupNode {
         parent: v.tenant.as_deref().and_then(|t| places.get(t)).copied(),
         contract: v.contract,
     });
@@ -133,7 +133,7 @@ pub(crate) struct CoreTerms {
 
 impl CoreTerms {
     /// Takes contracts and knobs from a setup of the drive's policy.
-    pub(crate) fn of(setup: &Setup, server: &Server, drive: &Drive) -> Self {
+    pub(crate) fn of(setup: &Setup, server: &Server, drive: &ServerDrive) -> Self {
         // The setup has the contracts in the order of `nodes`: those of tenants, followed by those
         // of volumes.
         let mut told = setup.contracts().iter().copied();
@@ -218,7 +218,7 @@ pub(crate) fn streams(limits: &crate::Limits) -> u32 {
 /// Returns the number of places for commands that remote servers do not answer, in addition to the
 /// drive's own. It is eight times the number of tags, because several servers can hang one after
 /// the other. A modelled drive has no volumes on other servers.
-fn stalled(drive: &Drive) -> u32 {
+fn stalled(drive: &ServerDrive) -> u32 {
     let tags = u32::from(drive.queues) * u32::from(drive.tags);
     match drive.model {
         Some(_) => 0,
@@ -227,7 +227,7 @@ fn stalled(drive: &Drive) -> u32 {
 }
 
 /// Returns the core's configuration for a drive.
-pub(crate) fn config(server: &Server, drive: &Drive, setup: Setup) -> Config {
+pub(crate) fn config(server: &Server, drive: &ServerDrive, setup: Setup) -> Config {
     let per_stream = server.limits.requests_per_connection;
     Config {
         sizes: Sizes {

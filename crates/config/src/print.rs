@@ -6,7 +6,7 @@ use crate::key::{ATTACH, DRIVE, DefaultValue, Gateways, Manage, SERVER};
 use crate::listen::ListenAddress;
 use crate::policy::{Budget, Policy};
 use crate::profile;
-use crate::server::{Drive, Server, Volume};
+use crate::server::{Server, ServerDrive, Volume};
 use crate::storage::Storage;
 use crate::terms::{self, capacity_values};
 use crate::text::Quoted;
@@ -130,7 +130,7 @@ mirror! {
     Server: SERVER, priority remove_in_use;
 }
 
-impl Drive {
+impl ServerDrive {
     /// Returns the value of each key except tunables. The shape of a modelled drive is left out,
     /// because it is that of the model.
     pub(crate) fn values(&self) -> Values {

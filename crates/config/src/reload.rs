@@ -8,9 +8,9 @@ use crate::plan::{
 };
 use crate::problem::Problem;
 use crate::read::SHAPE_KEYS;
-use crate::server::{Drive, Server, Volume};
+use crate::server::{Server, ServerDrive, Volume};
 use crate::text::{join, path, quoted};
-use crate::units::Size;
+use crate::units::ByteSize;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::{Contract, Edit, GroupId, Knobs, SpaceId};
 
@@ -185,7 +185,11 @@ impl RestartChecks<'_> {
         if let (Some(was), Some(size)) = (was.size, now.size)
             && size < was
         {
-            let what = format!("cannot be reduced from {} to {}", Size(was), Size(size));
+            let what = format!(
+                "cannot be reduced from {} to {}",
+                ByteSize(was),
+                ByteSize(size)
+            );
             self.refuse(&join(&path("volume", &now.name), "size"), &what, SHRINK);
         }
     }
@@ -201,7 +205,7 @@ impl RestartChecks<'_> {
         }
     }
 
-    fn drive(&mut self, was: &Drive, now: &Drive) {
+    fn drive(&mut self, was: &ServerDrive, now: &ServerDrive) {
         let at = path("drive", &now.name);
         if was.policy.word() != now.policy.word() {
             let (was, now) = (quoted(was.policy.word()), quoted(now.policy.word()));
@@ -235,7 +239,7 @@ fn drive_reload(
     old: &Server,
     was: &DrivePlan,
     new: &Server,
-    drive: &Drive,
+    drive: &ServerDrive,
 ) -> Result<DriveReload, Problem> {
     let (volumes, tenants) = slots(was, new, drive)?;
     let setting = setup(new, drive);
@@ -346,7 +350,7 @@ type Slots = (BTreeMap<String, VolumeSlot>, BTreeMap<String, GroupId>);
 /// Returns the present slots of volumes and tenants that remain, and free slots for new ones. The
 /// slots of removed ones stay free until the next reload, because they are still occupied while
 /// this one is prepared.
-fn slots(was: &DrivePlan, new: &Server, drive: &Drive) -> Result<Slots, Problem> {
+fn slots(was: &DrivePlan, new: &Server, drive: &ServerDrive) -> Result<Slots, Problem> {
     let sizes = &was.config.sizes;
     let taken: BTreeSet<u32> = was
         .tenants

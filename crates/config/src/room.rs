@@ -3,21 +3,21 @@
 
 use crate::admission::ReservedAmounts;
 use crate::note::promised;
-use crate::server::{Drive, Server, is_promised};
+use crate::server::{Server, ServerDrive, is_promised};
 use std::collections::BTreeMap;
-use weir_core::{Capacity, PROMISABLE, Promised};
+use weir_core::{Capacity, PROMISABLE, PromiseSums};
 
 /// The sums of one drive, in units per second.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Room {
+pub struct DriveRoom {
     /// The capacity of the drive, if it is known.
     pub capacity: Option<Capacity>,
     /// The sum of the contracts' promises.
-    pub promised: Promised,
+    pub promised: PromiseSums,
     /// The maximum that one further contract could be promised, in bytes or in requests. If it gets
     /// one of the two, nothing of the other is left. `millionths` is the part of the drive's time
     /// that is left. `None` if the capacity is unknown.
-    pub left: Option<Promised>,
+    pub left: Option<PromiseSums>,
     /// The sums of the drive's tenants, by name.
     pub tenants: BTreeMap<String, TenantRoom>,
 }
@@ -26,20 +26,20 @@ pub struct Room {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TenantRoom {
     /// The promise of the tenant, or the sum of its volumes' promises if it has none of its own.
-    pub promised: Promised,
+    pub promised: PromiseSums,
     /// The part of the tenant's promise that is left for further volumes. `None` if the tenant has
     /// no promise, so that only the drive limits them.
-    pub left: Option<Promised>,
+    pub left: Option<PromiseSums>,
 }
 
 /// Returns the sums of a drive. `None` if its contracts are refused.
-pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
+pub fn room(server: &Server, drive: &ServerDrive) -> Option<DriveRoom> {
     let promised = promised(server, drive)?;
     let mut reserved = ReservedAmounts::new()?;
     let mut tenants = BTreeMap::new();
     for tenant in server.tenants_of(&drive.name) {
         let own = reserved.of(&tenant.contract);
-        tenants.insert(&tenant.name[..], (own, Promised::default()));
+        tenants.insert(&tenant.name[..], (own, PromiseSums::default()));
     }
     for volume in server.volumes_of(&drive.name) {
         let tenant = volume.tenant.as_deref();
@@ -58,7 +58,7 @@ pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
         };
         (name.to_owned(), room)
     });
-    Some(Room {
+    Some(DriveRoom {
         capacity: drive.capacity,
         promised,
         left: drive.capacity.map(|capacity| left(promised, capacity)),
@@ -67,8 +67,8 @@ pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
 }
 
 /// Returns the difference of two sums of promises, at least zero.
-fn less(all: Promised, part: Promised) -> Promised {
-    Promised::rates(
+fn less(all: PromiseSums, part: PromiseSums) -> PromiseSums {
+    PromiseSums::rates(
         all.bytes.saturating_sub(part.bytes),
         all.iops.saturating_sub(part.iops),
     )
@@ -77,7 +77,7 @@ fn less(all: Promised, part: Promised) -> Promised {
 /// Returns the amount that can be promised in addition to `promised`. The core rounds each part of
 /// the drive's time up. The amount in bytes is therefore the largest whose part fits next to the
 /// part of the requests, and the reverse.
-fn left(promised: Promised, capacity: Capacity) -> Promised {
+fn left(promised: PromiseSums, capacity: Capacity) -> PromiseSums {
     let (bytes, requests) = (capacity.bytes(), capacity.requests());
     let in_bytes = part(promised.bytes, bytes);
     // The core adds two parts, each of which is rounded up.
@@ -91,7 +91,7 @@ fn left(promised: Promised, capacity: Capacity) -> Promised {
         0 => moved,
         stated => of(time, stated).min(moved),
     };
-    Promised {
+    PromiseSums {
         bytes: most_bytes.saturating_sub(promised.bytes),
         iops: most_requests.saturating_sub(promised.iops),
         millionths: PROMISABLE.saturating_sub(promised.millionths),
@@ -154,7 +154,7 @@ mod tests {
                 if before.millionths <= PROMISABLE {
                     prop_assert!(sum(fits).millionths <= PROMISABLE, "{before:?} {left:?} {fits:?}");
                 } else {
-                    prop_assert_eq!(left, Promised::default());
+                    prop_assert_eq!(left, PromiseSums::default());
                 }
                 prop_assert!(sum(exceeds).millionths > PROMISABLE, "{before:?} {left:?} {exceeds:?}");
             }
@@ -172,7 +172,7 @@ mod tests {
             [volume.c]\ndrive = \"d\"\ntenant = \"sum\"\nmemory = true\nsize = \"1MiB\"\nmin = \"5MB/s\"\n";
         let server = crate::parse("", text).unwrap();
         let room = room(&server, &server.drives[0]).unwrap();
-        let sums = |bytes, iops, millionths| Promised {
+        let sums = |bytes, iops, millionths| PromiseSums {
             bytes,
             iops,
             millionths,

@@ -21,7 +21,7 @@ pub use crate::key::{Tenant, Volume};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Server {
     /// The drives sorted by name, at least one.
-    pub drives: Vec<Drive>,
+    pub drives: Vec<ServerDrive>,
     /// The addresses for clients (`[listen]`).
     pub listen: Listen,
     /// The access to the running server for inspection and changes (`[manage]`).
@@ -87,7 +87,7 @@ impl Server {
     }
 
     /// Returns the drive with this name.
-    pub fn drive(&self, name: &str) -> Option<&Drive> {
+    pub fn drive(&self, name: &str) -> Option<&ServerDrive> {
         self.drives.iter().find(|d| d.name == name)
     }
 
@@ -138,7 +138,7 @@ impl Server {
 
 /// A scheduling domain: all volumes that share one physical drive (`[drive.NAME]`).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Drive {
+pub struct ServerDrive {
     /// The name: 1 to 255 bytes without control characters.
     pub name: String,
     /// The policy that shares the drive.
@@ -158,7 +158,7 @@ pub struct Drive {
     /// The timing model in place of a real drive, if any. The drive's volumes then keep their data
     /// in memory, the model determines when a request completes, and `queues`, `tags`,
     /// `max_transfer` and `rotational` are those of the model.
-    pub model: Option<weir_model::drive::Config>,
+    pub model: Option<weir_model::drive::DriveConfig>,
     /// The time of the path from a client and back, at most 1 s. The model completes requests
     /// earlier by this time.
     pub path: Span,
@@ -166,7 +166,7 @@ pub struct Drive {
     pub limits: DriveLimits,
 }
 
-impl Drive {
+impl ServerDrive {
     /// Returns a drive with the defaults of all keys.
     pub(crate) fn new(name: &str, limits: DriveLimits) -> Self {
         let shape = DriveShape::default();

@@ -14,24 +14,24 @@ use crate::file::{parse_whole, text};
 use crate::key::{FIGURE, FIT, PLAUSIBLE, SHEET};
 use crate::parameter::{self, Parameter};
 use crate::problem::Problem;
-use crate::profile::{self, Profile};
+use crate::profile::{self, DriveProfile};
 use crate::text::quoted;
-use crate::units::{Rate, Time};
+use crate::units::{BytesPerSecond, Time};
 use crate::value;
 use std::path::Path;
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 
 /// The published measurements of a drive, and the parameters to fit.
 #[derive(Clone, Debug)]
 pub struct Sheet {
     /// The drive with known parameters, and with starting values for the others.
-    pub profile: Profile,
+    pub profile: DriveProfile,
     /// The parameters to fit, in the order of the file.
     pub fit: Vec<Fit>,
     /// The parameters that no published figure determines.
     pub plausible: Vec<ParameterRange>,
     /// The published figures of the drive.
-    pub figures: Vec<Published>,
+    pub figures: Vec<PublishedFigure>,
 }
 
 /// A range of a parameter's values, in the parameter's unit.
@@ -56,7 +56,7 @@ pub struct Fit {
 
 /// A published figure of a drive.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Published {
+pub struct PublishedFigure {
     /// The name of the measured quantity, which the fitting program knows.
     pub figure: String,
     /// The published value, in bytes per second or in nanoseconds.
@@ -155,7 +155,7 @@ fn parameters<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
     key: &str,
-    drive: &Config,
+    drive: &DriveConfig,
 ) -> Vec<(&'static Parameter, KeyEntry<'a>)> {
     let Some(table) = table.entry(key).and_then(|e| e.map(doc)) else {
         return Vec::new();
@@ -172,7 +172,7 @@ fn range<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
     parameter: &'static Parameter,
-    drive: &Config,
+    drive: &DriveConfig,
 ) -> Option<ParameterRange> {
     let mut end = |key| {
         let help = format!("write {key} = {}", parameter.toml(parameter.get(drive)));
@@ -208,7 +208,7 @@ fn range<'a>(
     })
 }
 
-fn published<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Published> {
+fn published<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<PublishedFigure> {
     let table = entry.table(doc, &FIGURE)?;
     let mut text = |key, example: &str| {
         let entry = doc.required(&table, key, &format!("write {key} = {example}"))?;
@@ -223,7 +223,9 @@ fn published<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Publish
         .and_then(|e| e.text(doc, "a text", "\"because\""));
     let within = table.field(doc, "within");
     let (entry, value) = value?;
-    let rate = value.parse().map(|Rate(rate)| (rate as f64, false));
+    let rate = value
+        .parse()
+        .map(|BytesPerSecond(rate)| (rate as f64, false));
     let time = value
         .parse()
         .map(|Time(time)| (time.as_nanos() as f64, true));
@@ -233,7 +235,7 @@ fn published<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Publish
         doc.report(&entry, what, "write it as \"515MB/s\" or \"39ms\"");
         return None;
     };
-    Some(Published {
+    Some(PublishedFigure {
         figure: name?.1.to_owned(),
         value,
         is_time,

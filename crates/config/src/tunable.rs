@@ -1,6 +1,6 @@
 //! Tunables of elevators by the core's tables: their names, and the text of their values.
 
-use crate::units::{Size, Time};
+use crate::units::{ByteSize, Time};
 use weir_core::Span;
 use weir_core::elevator::{self, ElevatorKind};
 use weir_core::tunable::{Tunable, TunableUnit, Tuned};
@@ -36,7 +36,7 @@ pub(crate) fn names(tunables: &[Tunable]) -> Vec<&'static str> {
 /// Returns the value of a tunable in TOML: `"8ms"`, `"16MiB"`, `3`, `true`, `"linux"`.
 pub(crate) fn toml(tunable: &Tunable, value: u64) -> String {
     match (tunable.unit, tunable.unit.bytes()) {
-        (_, Some(bytes)) => format!("\"{}\"", Size(value.saturating_mul(bytes))),
+        (_, Some(bytes)) => format!("\"{}\"", ByteSize(value.saturating_mul(bytes))),
         (TunableUnit::Time, _) => format!("\"{}\"", Time(Span::from_nanos(value))),
         (TunableUnit::Flag, _) => (value > 0).to_string(),
         (TunableUnit::Word(words), _) => {

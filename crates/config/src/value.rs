@@ -9,7 +9,7 @@ use std::ops::Range;
 use weir_core::elevator;
 use weir_core::tunable::{Tunable, Tuned};
 use weir_core::{ConfigError, Span};
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 
 /// Reads the value of a drive parameter by its unit. The model checks later whether it permits the
 /// value.
@@ -17,7 +17,7 @@ pub(crate) fn parameter(
     parameter: &Parameter,
     doc: &mut Document<'_>,
     entry: &KeyEntry<'_>,
-    drive: &Config,
+    drive: &DriveConfig,
 ) -> Option<u64> {
     match parameter.unit {
         ParameterUnit::Bytes => entry.any_size(doc),

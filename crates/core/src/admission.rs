@@ -3,7 +3,7 @@
 use crate::contract::{Capacity, Class, Contract, Rates};
 use crate::group::{DEPTH_MAX, Groups};
 use crate::id::{GroupId, ROOT};
-use crate::refusal::{Promised, Refusal};
+use crate::refusal::{PromiseSums, Refusal};
 use crate::time::mul_div_ceil;
 
 /// The largest part of the drive's time that can be promised, in millionths.
@@ -18,7 +18,10 @@ pub const PROMISABLE: u64 = 900_000;
 ///
 /// # Errors
 /// Returns the first reason for a refusal.
-pub(crate) fn admit(groups: &mut Groups, capacity: Option<Capacity>) -> Result<Promised, Refusal> {
+pub(crate) fn admit(
+    groups: &mut Groups,
+    capacity: Option<Capacity>,
+) -> Result<PromiseSums, Refusal> {
     for (id, group) in groups.iter() {
         check_alone(id, &group.contract)?;
     }
@@ -69,7 +72,7 @@ pub(crate) fn admit_min(
     groups: &mut Groups,
     (id, contract): (GroupId, Contract),
     capacity: Option<Capacity>,
-) -> Option<Promised> {
+) -> Option<PromiseSums> {
     let group = groups.get(id).filter(|g| id != ROOT && g.children == 0)?;
     let before = group.contract;
     // Any other difference needs a general change.
@@ -120,8 +123,8 @@ pub(crate) fn admit_min(
 }
 
 /// Returns the sum of all promises and the part of the drive that it takes.
-fn promised(total: Rates, capacity: Option<Capacity>) -> Promised {
-    Promised {
+fn promised(total: Rates, capacity: Option<Capacity>) -> PromiseSums {
+    PromiseSums {
         bytes: total.bytes,
         iops: total.iops,
         millionths: capacity.map_or(0, |c| millionths(total, c)),
@@ -192,7 +195,7 @@ mod tests {
         let mut groups = tree(&[child(1, ROOT, min(40_000)), child(2, ROOT, min(50_000))]).unwrap();
         assert_eq!(
             admit(&mut groups, DISK),
-            Ok(Promised {
+            Ok(PromiseSums {
                 bytes: 90_000,
                 iops: 0,
                 millionths: 900_000
@@ -213,7 +216,7 @@ mod tests {
         let mut groups = tree(&[child(1, ROOT, realtime), child(2, ROOT, min(50_000))]).unwrap();
         assert_eq!(
             admit(&mut groups, DISK),
-            Ok(Promised {
+            Ok(PromiseSums {
                 bytes: 50_000,
                 iops: 20,
                 millionths: 900_000

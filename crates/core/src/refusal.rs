@@ -9,7 +9,7 @@ use core::fmt;
 
 /// The sums of the promises after an accepted change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Promised {
+pub struct PromiseSums {
     /// Promised bytes per second: the min of all clients, or the max if the class is realtime.
     pub bytes: u64,
     /// Promised requests per second: the min of all clients, or the max if the class is realtime.
@@ -19,7 +19,7 @@ pub struct Promised {
     pub millionths: u64,
 }
 
-impl Promised {
+impl PromiseSums {
     /// Returns promised bytes and requests per second, without the part of the capacity.
     pub const fn rates(bytes: u64, iops: u64) -> Self {
         Self {
@@ -37,7 +37,7 @@ pub enum Refusal {
     /// The promises add up to more than 90 % of the drive's time.
     OverCapacity {
         /// The promises with the change.
-        promised: Promised,
+        promised: PromiseSums,
         /// The capacity of the drive.
         capacity: Capacity,
     },
@@ -159,7 +159,7 @@ impl core::error::Error for Refusal {}
 /// Writes the sums: the promises, and the capacity against which they are checked.
 fn over_capacity(
     f: &mut fmt::Formatter<'_>,
-    promised: &Promised,
+    promised: &PromiseSums,
     capacity: &Capacity,
 ) -> fmt::Result {
     // Rounded up, so that an amount slightly above the limit does not look as if it fitted.

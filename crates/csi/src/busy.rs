@@ -7,23 +7,23 @@ use tonic::Status;
 
 /// The set of volumes that calls are working on.
 #[derive(Debug, Default)]
-pub(crate) struct Busy(Mutex<BTreeSet<String>>);
+pub(crate) struct BusyVolumes(Mutex<BTreeSet<String>>);
 
 /// A guard: no other call works on the volume until this is dropped.
 #[derive(Debug)]
 #[must_use = "the volume is free again when this is dropped"]
-pub(crate) struct Taken<'a> {
-    busy: &'a Busy,
+pub(crate) struct BusyGuard<'a> {
+    busy: &'a BusyVolumes,
     name: String,
 }
 
-impl Busy {
+impl BusyVolumes {
     /// Marks a volume as in use.
     ///
     /// # Errors
     /// Returns `ABORTED` if another call works on it, as the interface specifies. Kubernetes tries
     /// again.
-    pub(crate) fn take(&self, name: &str) -> Result<Taken<'_>, Status> {
+    pub(crate) fn take(&self, name: &str) -> Result<BusyGuard<'_>, Status> {
         // Inserting and removing cannot panic halfway, so that the set is consistent even if
         // poisoned.
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,14 +31,14 @@ impl Busy {
             let said = format!("another call is in progress for volume {name:?}; try again");
             return Err(Status::aborted(said));
         }
-        Ok(Taken {
+        Ok(BusyGuard {
             busy: self,
             name: name.to_owned(),
         })
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
         let names = self.busy.0.lock();
         names
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_volume_is_taken_once_and_free_again() {
-        let busy = Busy::default();
+        let busy = BusyVolumes::default();
         let taken = busy.take("a").unwrap();
         assert_eq!(busy.take("a").unwrap_err().code(), tonic::Code::Aborted);
         assert!(busy.take("b").is_ok());

@@ -1,11 +1,11 @@
 //! The controller service: creates, lists, changes and deletes volumes.
 
 use tonic::Status;
-use weir_config::units::Size;
-use weir_manage::api::{Volume, Words};
+use weir_config::units::ByteSize;
+use weir_manage::api::{JsonTable, Volume};
 
 use crate::create::{self, create, drives, tidy, unsupported};
-use crate::driver::{Driver, answers};
+use crate::driver::{CsiDriver, answers};
 use crate::error::{self, needed, refused};
 use crate::images;
 use crate::rpc::controller_server::Controller;
@@ -14,8 +14,8 @@ use crate::rpc::controller_service_capability::{Rpc, Type};
 use crate::rpc::validate_volume_capabilities_response::Confirmed;
 #[allow(clippy::wildcard_imports, reason = "every message of the service")]
 use crate::rpc::*;
-use crate::terms::{self, Terms};
-use crate::volumes::{condition, told};
+use crate::terms::{self, ClassTerms};
+use crate::volumes::{condition, volume_message};
 
 /// The text in front of the name in a token of a list.
 const AFTER: &str = "after ";
@@ -43,7 +43,10 @@ answers! {
 }
 
 /// Deletes a volume with its file. Files that earlier attempts have left are deleted as well.
-fn delete(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolumeResponse, Status> {
+fn delete(
+    driver: &CsiDriver,
+    request: &DeleteVolumeRequest,
+) -> Result<DeleteVolumeResponse, Status> {
     let name = match driver.name(&request.volume_id) {
         // A volume that does not exist counts as deleted, as the interface requires.
         Err(status) if status.code() == tonic::Code::NotFound => {
@@ -68,7 +71,7 @@ fn delete(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolume
 
 /// Confirms the capabilities of a volume if all of them are supported.
 fn validate(
-    driver: &Driver,
+    driver: &CsiDriver,
     request: &ValidateVolumeCapabilitiesRequest,
 ) -> Result<ValidateVolumeCapabilitiesResponse, Status> {
     needed("the volume's id", &request.volume_id)?;
@@ -89,7 +92,7 @@ fn validate(
 }
 
 /// Lists the driver's volumes page by page, by name.
-fn list(driver: &Driver, request: &ListVolumesRequest) -> Result<ListVolumesResponse, Status> {
+fn list(driver: &CsiDriver, request: &ListVolumesRequest) -> Result<ListVolumesResponse, Status> {
     let most = usize::try_from(request.max_entries)
         .map_err(|_| Status::invalid_argument("max_entries must not be negative"))?;
     let after = match &request.starting_token[..] {
@@ -107,7 +110,7 @@ fn list(driver: &Driver, request: &ListVolumesRequest) -> Result<ListVolumesResp
     }
     let last = page.last().filter(|_| more);
     let entry = |volume: &&Volume| list_volumes_response::Entry {
-        volume: Some(told(driver, volume)),
+        volume: Some(volume_message(driver, volume)),
         status: Some(list_volumes_response::VolumeStatus {
             volume_condition: Some(condition(volume)),
             ..list_volumes_response::VolumeStatus::default()
@@ -120,12 +123,12 @@ fn list(driver: &Driver, request: &ListVolumesRequest) -> Result<ListVolumesResp
 }
 
 fn get(
-    driver: &Driver,
+    driver: &CsiDriver,
     request: &ControllerGetVolumeRequest,
 ) -> Result<ControllerGetVolumeResponse, Status> {
     let volume = driver.volumes()?.find(driver.name(&request.volume_id)?)?;
     Ok(ControllerGetVolumeResponse {
-        volume: Some(told(driver, &volume)),
+        volume: Some(volume_message(driver, &volume)),
         status: Some(controller_get_volume_response::VolumeStatus {
             volume_condition: Some(condition(&volume)),
             ..controller_get_volume_response::VolumeStatus::default()
@@ -135,7 +138,10 @@ fn get(
 
 /// Returns the size of the largest volume of a class that is possible on this node now. It is 0 if
 /// no drive can promise the contract.
-fn capacity(driver: &Driver, request: &GetCapacityRequest) -> Result<GetCapacityResponse, Status> {
+fn capacity(
+    driver: &CsiDriver,
+    request: &GetCapacityRequest,
+) -> Result<GetCapacityResponse, Status> {
     let here = request.accessible_topology.as_ref();
     // Each driver reports the capacity of its own node only.
     let here = here.is_none_or(|topology| driver.is_here(topology));
@@ -149,12 +155,12 @@ fn capacity(driver: &Driver, request: &GetCapacityRequest) -> Result<GetCapacity
 }
 
 /// Returns the size of the largest possible volume, found by a dry run on each drive.
-fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
+fn most(driver: &CsiDriver, request: &GetCapacityRequest) -> Result<u64, Status> {
     let capabilities = &request.volume_capabilities;
     if !capabilities.is_empty() && unsupported(capabilities).is_some() {
         return Ok(0);
     }
-    let terms = Terms::read(&request.parameters, &[].into())?;
+    let terms = ClassTerms::read(&request.parameters, &[].into())?;
     let volumes = driver.volumes()?;
     let drives = match drives(driver, &volumes, &terms) {
         Err(status) if status.code() == tonic::Code::ResourceExhausted => return Ok(0),
@@ -172,7 +178,7 @@ fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
         let name = "a further volume";
         let file = file.join(name);
         let mut words = terms.words((name, drive), &file, &driver.options.sockets)?;
-        words.insert("size".to_owned(), Size(room).to_string().into());
+        words.insert("size".to_owned(), ByteSize(room).to_string().into());
         match volumes.add(name, &words, true).map_err(|e| refused(&e)) {
             // This drive cannot promise the contract.
             Err(status) if status.code() == tonic::Code::ResourceExhausted => {}
@@ -187,7 +193,7 @@ fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
 
 /// Grows the file of a volume. A size that is not larger than the present one changes nothing.
 fn expand(
-    driver: &Driver,
+    driver: &CsiDriver,
     request: &ControllerExpandVolumeRequest,
 ) -> Result<ControllerExpandVolumeResponse, Status> {
     let range = request.capacity_range;
@@ -207,7 +213,7 @@ fn expand(
         if size - volume.size_bytes > room {
             let said = format!(
                 "not enough space: {} are left for the data of volumes",
-                Size(room)
+                ByteSize(room)
             );
             return Err(Status::out_of_range(said));
         }
@@ -216,7 +222,7 @@ fn expand(
     }
     // The server checks the sizes of its files with every change, even an empty one. An earlier
     // attempt can have failed after it had grown the file.
-    volumes.change(&volume, &Words::new())?;
+    volumes.change(&volume, &JsonTable::new())?;
     let size = size.max(volume.size_bytes);
     Ok(ControllerExpandVolumeResponse {
         capacity_bytes: i64::try_from(size).unwrap_or(i64::MAX),
@@ -228,7 +234,7 @@ fn expand(
 /// Changes the contract of a volume, which can be in use. Parameters that are not mentioned stay as
 /// they are.
 fn modify(
-    driver: &Driver,
+    driver: &CsiDriver,
     request: &ControllerModifyVolumeRequest,
 ) -> Result<ControllerModifyVolumeResponse, Status> {
     let id = driver.name(&request.volume_id)?;
@@ -243,7 +249,7 @@ fn modify(
 }
 
 fn capabilities(
-    driver: &Driver,
+    driver: &CsiDriver,
     _: &ControllerGetCapabilitiesRequest,
 ) -> Result<ControllerGetCapabilitiesResponse, Status> {
     let mut all = vec![

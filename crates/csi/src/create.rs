@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use tonic::Status;
-use weir_config::units::Size;
+use weir_config::units::ByteSize;
 use weir_manage::api::{Drive, Error, Volume};
 
-use crate::driver::Driver;
+use crate::driver::CsiDriver;
 use crate::error::{self, needed, refused};
 use crate::images;
 use crate::rpc::volume_content_source::Type as Source;
@@ -17,8 +17,8 @@ use crate::rpc::{
     CapacityRange, CreateVolumeRequest, CreateVolumeResponse, VolumeCapability,
     volume_capability::AccessType, volume_capability::access_mode::Mode,
 };
-use crate::terms::Terms;
-use crate::volumes::{Volumes, told};
+use crate::terms::ClassTerms;
+use crate::volumes::{Volumes, volume_message};
 
 /// The size of a volume if the request does not specify one, in bytes.
 const SIZE: u64 = 1 << 30;
@@ -28,20 +28,20 @@ const STEP: u64 = 1 << 20;
 const NAME_MAX: usize = 128;
 
 /// The content of a request, as far as it can be checked without the server.
-struct Asked<'a> {
+struct VolumeRequest<'a> {
     name: &'a str,
     size: u64,
     range: CapacityRange,
-    terms: Terms,
+    terms: ClassTerms,
     source: Option<&'a str>,
 }
 
 /// Handles `CreateVolume`. Returns the volume, made now or by an earlier attempt.
 pub(crate) fn create(
-    driver: &Driver,
+    driver: &CsiDriver,
     request: &CreateVolumeRequest,
 ) -> Result<CreateVolumeResponse, Status> {
-    let asked = asked(request)?;
+    let asked = parse_request(request)?;
     if !driver.meets(request.accessibility_requirements.as_ref()) {
         let said = format!(
             "this is node {}, but the request requires another node",
@@ -52,7 +52,7 @@ pub(crate) fn create(
     let _taken = driver.busy.take(asked.name)?;
     let volumes = driver.volumes()?;
     let volume = match volumes.named(asked.name)? {
-        Some(volume) => same(&volumes, volume, &asked)?,
+        Some(volume) => matching_volume(&volumes, volume, &asked)?,
         None => make(driver, &volumes, &asked)?,
     };
     tidy(
@@ -61,7 +61,7 @@ pub(crate) fn create(
         asked.name,
         volumes.file(&volume).as_deref(),
     )?;
-    let mut volume = told(driver, &volume);
+    let mut volume = volume_message(driver, &volume);
     volume
         .content_source
         .clone_from(&request.volume_content_source);
@@ -71,7 +71,7 @@ pub(crate) fn create(
 }
 
 /// Checks a request, as far as that is possible without the server.
-fn asked(request: &CreateVolumeRequest) -> Result<Asked<'_>, Status> {
+fn parse_request(request: &CreateVolumeRequest) -> Result<VolumeRequest<'_>, Status> {
     let name = needed("the volume's name", &request.name)?;
     if name.len() > NAME_MAX {
         let said = format!("the name {name:?} must have at most {NAME_MAX} bytes");
@@ -89,11 +89,11 @@ fn asked(request: &CreateVolumeRequest) -> Result<Asked<'_>, Status> {
             return Err(Status::invalid_argument(said));
         }
     };
-    Ok(Asked {
+    Ok(VolumeRequest {
         name,
         size: size(range)?,
         range,
-        terms: Terms::read(&request.parameters, &request.mutable_parameters)?,
+        terms: ClassTerms::read(&request.parameters, &request.mutable_parameters)?,
         source,
     })
 }
@@ -155,7 +155,7 @@ pub(crate) fn size(range: CapacityRange) -> Result<u64, Status> {
     if size == 0 || (most > 0 && size > most) {
         let said = format!(
             "a size must be a multiple of {}, and the range contains none",
-            Size(STEP)
+            ByteSize(STEP)
         );
         return Err(Status::out_of_range(said));
     }
@@ -175,7 +175,11 @@ fn fits(size: u64, range: CapacityRange) -> bool {
 
 /// Returns the volume of an earlier attempt if it matches the request. Otherwise returns
 /// `ALREADY_EXISTS`.
-fn same(volumes: &Volumes<'_>, volume: Volume, asked: &Asked<'_>) -> Result<Volume, Status> {
+fn matching_volume(
+    volumes: &Volumes<'_>,
+    volume: Volume,
+    asked: &VolumeRequest<'_>,
+) -> Result<Volume, Status> {
     let terms = &asked.terms;
     let differs = if !volumes.is_own(&volume) {
         "that does not belong to this driver"
@@ -189,9 +193,9 @@ fn same(volumes: &Volumes<'_>, volume: Volume, asked: &Asked<'_>) -> Result<Volu
         "on another drive"
     } else if terms.tenant != volume.tenant {
         "with another tenant"
-    } else if terms.attach != crate::terms::Attach::of(&volume.config) {
+    } else if terms.attach != crate::terms::AttachMethod::of(&volume.config) {
         "with another value of attach"
-    } else if !volumes.is_so(&volume.name, &terms.whole())? {
+    } else if !volumes.has_terms(&volume.name, &terms.whole())? {
         "with another contract"
     } else {
         return Ok(volume);
@@ -201,19 +205,23 @@ fn same(volumes: &Volumes<'_>, volume: Volume, asked: &Asked<'_>) -> Result<Volu
 }
 
 /// The parameters of a volume to be made.
-struct Made<'a> {
+struct NewVolume<'a> {
     name: &'a str,
     size: u64,
-    terms: Terms,
+    terms: ClassTerms,
     source: Option<Volume>,
 }
 
 /// Makes the volume on the first drive that accepts it. Drives with the most unpromised bandwidth
 /// come first.
-fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Volume, Status> {
+fn make(
+    driver: &CsiDriver,
+    volumes: &Volumes<'_>,
+    asked: &VolumeRequest<'_>,
+) -> Result<Volume, Status> {
     let source = asked.source.map(|id| volumes.find(driver.name(id)?));
     let source = source.transpose()?;
-    let mut made = Made {
+    let mut made = NewVolume {
         name: asked.name,
         size: asked.size,
         terms: asked.terms.clone(),
@@ -225,7 +233,7 @@ fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Vol
             made.size = source.size_bytes;
         }
         if made.size < source.size_bytes {
-            let said = format!("{:?} has {}", source.name, Size(source.size_bytes));
+            let said = format!("{:?} has {}", source.name, ByteSize(source.size_bytes));
             return Err(Status::out_of_range(said));
         }
         // A clone shares the extents of its source, which is possible only in the same file system.
@@ -258,7 +266,7 @@ fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Vol
 
 /// Removes the files of all attempts for a volume, except the one that the volume has.
 pub(crate) fn tidy(
-    driver: &Driver,
+    driver: &CsiDriver,
     volumes: &Volumes<'_>,
     name: &str,
     except: Option<&Path>,
@@ -272,9 +280,9 @@ pub(crate) fn tidy(
 /// Returns the drives that a volume can be made on: the requested one, or all of them in descending
 /// order of their unpromised bandwidth.
 pub(crate) fn drives(
-    driver: &Driver,
+    driver: &CsiDriver,
     volumes: &Volumes<'_>,
-    terms: &Terms,
+    terms: &ClassTerms,
 ) -> Result<Vec<Drive>, Status> {
     let mut drives = volumes.status()?.drives;
     drives.retain(|drive| {
@@ -303,9 +311,9 @@ pub(crate) fn drives(
 
 /// Makes the volume on a drive: first its file, then its entry in the server's configuration.
 fn make_on(
-    driver: &Driver,
+    driver: &CsiDriver,
     volumes: &Volumes<'_>,
-    made: &Made<'_>,
+    made: &NewVolume<'_>,
     drive: &str,
 ) -> Result<(), Status> {
     let file = driver.images.for_attempt(drive, made.name).ok_or_else(|| {
@@ -321,7 +329,7 @@ fn make_on(
     if made.size - shared > room {
         let said = format!(
             "not enough space: {} are left for the data of further volumes",
-            Size(room)
+            ByteSize(room)
         );
         return Err(Status::resource_exhausted(said));
     }
@@ -345,7 +353,7 @@ fn make_on(
 }
 
 /// Makes the file of a volume.
-fn write(volumes: &Volumes<'_>, made: &Made<'_>, file: &Path) -> Result<(), Status> {
+fn write(volumes: &Volumes<'_>, made: &NewVolume<'_>, file: &Path) -> Result<(), Status> {
     let from = made.source.as_ref().and_then(|source| volumes.file(source));
     images::make(file, made.size, from.as_deref()).map_err(|error| match &from {
         Some(from) if error.kind() == std::io::ErrorKind::Unsupported => {

@@ -1,6 +1,6 @@
 //! The driver: its options, its socket, and the common parts of its three services.
 //!
-//! [`serve`] runs the driver. [`Driver`] is the state that all calls share, and [`Service::answer`]
+//! [`serve`] runs the driver. [`CsiDriver`] is the state that all calls share, and [`CsiService::answer`]
 //! runs each call.
 
 use std::io;
@@ -17,9 +17,9 @@ use tonic::transport::server::Router;
 use tonic::{Code, Response, Status};
 
 use crate::attach::nbd;
-use crate::busy::Busy;
+use crate::busy::BusyVolumes;
 use crate::error::{needed, no_volume};
-use crate::http2::Connection;
+use crate::http2::Http2Connection;
 use crate::images::Images;
 use crate::rpc::controller_server::ControllerServer;
 use crate::rpc::identity_server::IdentityServer;
@@ -29,7 +29,7 @@ use crate::volumes::Volumes;
 
 /// The options of the driver.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DriverOptions {
     /// The driver's name in Kubernetes.
     pub name: String,
     /// The name of the node that the driver runs on.
@@ -74,14 +74,14 @@ pub enum ServeError {
 ///
 /// # Errors
 /// Returns an error if the socket cannot be opened, or if serving fails.
-pub fn serve(options: Options) -> Result<(), ServeError> {
+pub fn serve(options: DriverOptions) -> Result<(), ServeError> {
     // One thread is enough, because blocking calls run on threads of their own.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build()?;
     runtime.block_on(async {
         let path = options.endpoint.clone();
         let listener = listen(&path).map_err(|error| ServeError::Listen { path, error })?;
-        let driver = Arc::new(Driver::new(options));
+        let driver = Arc::new(CsiDriver::new(options));
         let keeper = Arc::clone(&driver);
         let (kept, ended) = oneshot::channel();
         let keep = move || {
@@ -96,7 +96,7 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
         let connections = stream::unfold(listener, async |listener| {
             let accepted = listener.accept().await;
             Some((
-                accepted.map(|(stream, _)| Connection::new(stream)),
+                accepted.map(|(stream, _)| Http2Connection::new(stream)),
                 listener,
             ))
         });
@@ -146,8 +146,8 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(path)
 }
 
-fn services(driver: &Arc<Driver>) -> Router {
-    let service = || Service(Arc::clone(driver));
+fn services(driver: &Arc<CsiDriver>) -> Router {
+    let service = || CsiService(Arc::clone(driver));
     tonic::transport::Server::builder()
         .add_service(IdentityServer::new(service()))
         .add_service(ControllerServer::new(service()))
@@ -156,17 +156,17 @@ fn services(driver: &Arc<Driver>) -> Router {
 
 /// The state that calls share. It is not persistent.
 #[derive(Debug)]
-pub(crate) struct Driver {
-    pub(crate) options: Options,
+pub(crate) struct CsiDriver {
+    pub(crate) options: DriverOptions,
     pub(crate) images: Images,
-    pub(crate) busy: Busy,
+    pub(crate) busy: BusyVolumes,
 }
 
-impl Driver {
-    fn new(options: Options) -> Self {
+impl CsiDriver {
+    fn new(options: DriverOptions) -> Self {
         Self {
             images: Images::new(options.volumes.clone()),
-            busy: Busy::default(),
+            busy: BusyVolumes::default(),
             options,
         }
     }
@@ -230,17 +230,17 @@ impl Driver {
 
 /// One of the services of the driver.
 #[derive(Clone, Debug)]
-pub(crate) struct Service(pub(crate) Arc<Driver>);
+pub(crate) struct CsiService(pub(crate) Arc<CsiDriver>);
 
 /// The maximum duration of a call. kubelet and the sidecars wait for the same time.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-impl Service {
+impl CsiService {
     /// Runs a call on a thread that can block, and logs its result.
     pub(crate) async fn answer<T: Send + 'static>(
         &self,
         call: &'static str,
-        work: impl FnOnce(&Driver) -> Result<T, Status> + Send + 'static,
+        work: impl FnOnce(&CsiDriver) -> Result<T, Status> + Send + 'static,
     ) -> Result<Response<T>, Status> {
         let driver = Arc::clone(&self.0);
         let work = tokio::task::spawn_blocking(move || work(&driver));
@@ -270,7 +270,7 @@ impl Service {
 macro_rules! answers {
     ($service:ident { $($name:ident: $request:ident => $response:ident, $with:expr;)* } not { $($not:ident: $asked:ident => $never:ident;)* }) => {
         #[tonic::async_trait]
-        impl $service for crate::driver::Service {
+        impl $service for crate::driver::CsiService {
             $(async fn $name(&self, request: tonic::Request<$request>) -> Result<tonic::Response<$response>, Status> {
                 let request = request.into_inner();
                 self.answer(stringify!($name), move |driver| ($with)(driver, &request)).await
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_volume_is_reached_from_its_node_alone() {
-        let driver = Driver::new(Options {
+        let driver = CsiDriver::new(DriverOptions {
             name: "weir.csi".into(),
             node: "one".into(),
             endpoint: PathBuf::new(),

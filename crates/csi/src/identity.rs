@@ -2,7 +2,7 @@
 
 use tonic::{Request, Response, Status};
 
-use crate::driver::Service;
+use crate::driver::CsiService;
 use crate::rpc::identity_server::Identity;
 use crate::rpc::plugin_capability::service::Type as Can;
 use crate::rpc::plugin_capability::volume_expansion::Type as Grows;
@@ -13,7 +13,7 @@ use crate::rpc::{
 };
 
 #[tonic::async_trait]
-impl Identity for Service {
+impl Identity for CsiService {
     async fn get_plugin_info(
         &self,
         _: Request<GetPluginInfoRequest>,

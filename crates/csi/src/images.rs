@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_attempts_have_left_is_taken_away() {
+    fn files_of_other_attempts_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let images = Images::new(directory.path().to_owned());
         fs::create_dir(images.of_drive("d")).unwrap();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_volumes_may_yet_write_is_no_room() {
+    fn unwritten_space_of_volumes_is_not_free() {
         let directory = tempfile::tempdir().unwrap();
         let images = Images::new(directory.path().to_owned());
         fs::create_dir(images.of_drive("d")).unwrap();

@@ -26,7 +26,7 @@ mod stats;
 mod terms;
 mod volumes;
 
-pub use driver::{Options, ServeError, serve};
+pub use driver::{DriverOptions, ServeError, serve};
 
 /// The published interface, version 1.12.0 (`proto/`).
 #[expect(

@@ -19,10 +19,10 @@ use weir_manage::api::{Socket, log};
     version,
     after_help = "Example:\n  weir-csi --socket /run/weir/manage.sock --endpoint /csi/csi.sock"
 )]
-struct Options {
+struct ProgramOptions {
     /// The least severe messages to log on standard error [default: the value of `WEIR_LOG`, or else info]
     #[arg(long, value_name = "LEVEL", value_enum)]
-    log: Option<log::Level>,
+    log: Option<log::LogLevel>,
     /// Print the manual page, in the format of man(1)
     #[arg(long, hide = true)]
     man: bool,
@@ -72,9 +72,9 @@ impl Failure {
 
 fn main() -> ExitCode {
     // clap ends the process if the arguments are invalid.
-    let options = Options::parse();
+    let options = ProgramOptions::parse();
     // Flushes the log even if the driver panics.
-    let _flushed = log::Flushed;
+    let _flushed = log::FlushGuard;
     match run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(status, reason)) => {
@@ -84,15 +84,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: Options) -> Result<(), Failure> {
+fn run(options: ProgramOptions) -> Result<(), Failure> {
     if options.man {
-        let page = clap_mangen::Man::new(Options::command());
+        let page = clap_mangen::Man::new(ProgramOptions::command());
         return page.render(&mut io::stdout()).map_err(|e| Failure::run(&e));
     }
-    let started = log::start(options.log, log::Level::Info, log::PATIENCE);
+    let started = log::start(options.log, log::LogLevel::Info, log::PATIENCE);
     started.map_err(|error| match error {
-        log::StartError::Level(_) => Failure::usage(error.to_string()),
-        log::StartError::Writer(_) => Failure::run(&error),
+        log::LogStartError::Level(_) => Failure::usage(error.to_string()),
+        log::LogStartError::Writer(_) => Failure::run(&error),
     })?;
     let manage = options.socket.path();
     let sockets = options.sockets.unwrap_or_else(|| {
@@ -108,7 +108,7 @@ fn run(options: Options) -> Result<(), Failure> {
         }
     }
     let host = || uname().nodename().to_string_lossy().into_owned();
-    weir_csi::serve(weir_csi::Options {
+    weir_csi::serve(weir_csi::DriverOptions {
         name: options.name,
         node: options.node.unwrap_or_else(host),
         endpoint: options.endpoint,

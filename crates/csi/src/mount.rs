@@ -142,7 +142,7 @@ pub(crate) fn unmount(at: &Path) -> Result<(), Status> {
 
 /// Unmounts a path and removes it: an empty directory, or the file at which a device was
 /// bind-mounted.
-pub(crate) fn take_away(at: &Path) -> Result<(), Status> {
+pub(crate) fn unmount_and_remove(at: &Path) -> Result<(), Status> {
     unmount(at)?;
     let gone = match at.symlink_metadata() {
         Ok(found) if found.is_dir() => fs::remove_dir(at),
@@ -200,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_mounted_is_taken_away_all_the_same() {
+    fn unmounted_targets_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let (inner, file) = (directory.path().join("d"), directory.path().join("f"));
         fs::create_dir(&inner).unwrap();
         fs::write(&file, "").unwrap();
         for path in [&inner, &file, &file] {
-            take_away(path).unwrap();
+            unmount_and_remove(path).unwrap();
             assert!(!path.exists());
         }
     }

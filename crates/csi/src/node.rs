@@ -5,10 +5,10 @@ use std::path::Path;
 use tonic::Status;
 use weir_manage::api::Volume;
 
-use crate::attach::vhost::Disk;
+use crate::attach::vhost::SocketDisk;
 use crate::attach::{self, direct, nbd};
 use crate::create::unsupported;
-use crate::driver::{Driver, answers};
+use crate::driver::{CsiDriver, answers};
 use crate::error::needed;
 use crate::mount;
 use crate::rpc::node_server::Node;
@@ -48,7 +48,7 @@ fn used(capability: Option<&VolumeCapability>) -> Result<&AccessType, Status> {
 /// Attaches a volume to this node as a device. If it is to be mounted, mounts it at the staging
 /// path, which all its users share. A volume for virtual machines needs no device.
 fn stage(
-    driver: &Driver,
+    driver: &CsiDriver,
     request: &NodeStageVolumeRequest,
 ) -> Result<NodeStageVolumeResponse, Status> {
     let at = Path::new(needed("the staging path", &request.staging_target_path)?);
@@ -56,7 +56,7 @@ fn stage(
     let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     let volume = driver.volumes()?.find(id)?;
-    if let Some(disk) = Disk::new(driver, &volume) {
+    if let Some(disk) = SocketDisk::new(driver, &volume) {
         disk.stage(at, used)?;
         return Ok(NodeStageVolumeResponse {});
     }
@@ -68,7 +68,7 @@ fn stage(
 }
 
 fn unstage(
-    driver: &Driver,
+    driver: &CsiDriver,
     request: &NodeUnstageVolumeRequest,
 ) -> Result<NodeUnstageVolumeResponse, Status> {
     let at = Path::new(needed("the staging path", &request.staging_target_path)?);
@@ -83,7 +83,7 @@ fn unstage(
 
 /// Makes the staged volume available at the path of one of its users.
 fn publish(
-    driver: &Driver,
+    driver: &CsiDriver,
     request: &NodePublishVolumeRequest,
 ) -> Result<NodePublishVolumeResponse, Status> {
     let to = Path::new(needed("the target path", &request.target_path)?);
@@ -92,7 +92,7 @@ fn publish(
     let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     let volume = driver.volumes()?.find(id)?;
-    if let Some(disk) = Disk::new(driver, &volume) {
+    if let Some(disk) = SocketDisk::new(driver, &volume) {
         disk.publish((staged, to), used, request.readonly)?;
         return Ok(NodePublishVolumeResponse {});
     }
@@ -113,13 +113,13 @@ fn publish(
 }
 
 fn unpublish(
-    driver: &Driver,
+    driver: &CsiDriver,
     request: &NodeUnpublishVolumeRequest,
 ) -> Result<NodeUnpublishVolumeResponse, Status> {
     let at = Path::new(needed("the target path", &request.target_path)?);
     let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
-    mount::take_away(at)?;
+    mount::unmount_and_remove(at)?;
     // This comes last: as long as the path is in use, no other virtual machine may mount the file
     // system.
     direct::remove(&driver.options.direct_volumes, at)?;
@@ -127,7 +127,7 @@ fn unpublish(
 }
 
 fn stats(
-    driver: &Driver,
+    driver: &CsiDriver,
     request: &NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, Status> {
     let at = Path::new(needed("the volume's path", &request.volume_path)?);
@@ -143,11 +143,11 @@ fn stats(
 
 /// Checks that a volume is published at a path. Returns the disk if it is for virtual machines.
 fn found<'a>(
-    driver: &'a Driver,
+    driver: &'a CsiDriver,
     volume: &'a Volume,
     at: &Path,
-) -> Result<Option<Disk<'a>>, Status> {
-    let disk = Disk::new(driver, volume);
+) -> Result<Option<SocketDisk<'a>>, Status> {
+    let disk = SocketDisk::new(driver, volume);
     let is_there = match &disk {
         Some(disk) => disk.is_at(at)?,
         None => mount::is_mounted(at)?,
@@ -161,7 +161,7 @@ fn found<'a>(
 
 /// Grows the device and the file system to the size of the volume.
 fn expand(
-    driver: &Driver,
+    driver: &CsiDriver,
     request: &NodeExpandVolumeRequest,
 ) -> Result<NodeExpandVolumeResponse, Status> {
     let at = Path::new(needed("the volume's path", &request.volume_path)?);
@@ -200,7 +200,7 @@ fn capabilities() -> NodeGetCapabilitiesResponse {
     }
 }
 
-fn info(driver: &Driver) -> NodeGetInfoResponse {
+fn info(driver: &CsiDriver) -> NodeGetInfoResponse {
     NodeGetInfoResponse {
         node_id: driver.options.node.clone(),
         // 0 means that the number is not limited by the driver.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tonic::Status;
-use weir_manage::api::Words;
+use weir_manage::api::JsonTable;
 
 use crate::attach::vhost;
 
@@ -14,7 +14,7 @@ const OTHERS: &str = "csi.storage.k8s.io/";
 
 /// The way in which a volume becomes a block device of its node, or of virtual machines there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Attach {
+pub(crate) enum AttachMethod {
     /// Through the kernel's NBD client, which the driver controls.
     #[default]
     Nbd,
@@ -24,9 +24,9 @@ pub(crate) enum Attach {
     Vhost,
 }
 
-impl Attach {
+impl AttachMethod {
     /// Returns the way in which a volume is attached, according to its configuration.
-    pub(crate) fn of(config: &Words) -> Self {
+    pub(crate) fn of(config: &JsonTable) -> Self {
         if config.get("ublk") == Some(&Value::Bool(true)) {
             Self::Ublk
         } else if vhost::of(config).is_some() {
@@ -39,17 +39,17 @@ impl Attach {
 
 /// The requirements for a volume.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Terms {
+pub(crate) struct ClassTerms {
     /// The drive on which the volume must be. If absent, any drive that accepts it.
     pub(crate) drive: Option<String>,
     /// The tenant that the volume must belong to, if any.
     pub(crate) tenant: Option<String>,
-    pub(crate) attach: Attach,
+    pub(crate) attach: AttachMethod,
     /// The contract, in the keys of the configuration file.
-    pub(crate) contract: Words,
+    pub(crate) contract: JsonTable,
 }
 
-impl Terms {
+impl ClassTerms {
     /// Reads parameters. Mutable ones take precedence over fixed ones. The server checks the values
     /// of the contract.
     pub(crate) fn read(
@@ -84,7 +84,7 @@ impl Terms {
         (name, drive): (&str, &str),
         file: &Path,
         sockets: &Path,
-    ) -> Result<Words, Status> {
+    ) -> Result<JsonTable, Status> {
         let mut words = self.contract.clone();
         words.insert("drive".to_owned(), drive.into());
         words.insert("file".to_owned(), json!(file));
@@ -92,11 +92,11 @@ impl Terms {
             words.insert("tenant".to_owned(), tenant.as_str().into());
         }
         match self.attach {
-            Attach::Nbd => {}
-            Attach::Ublk => {
+            AttachMethod::Nbd => {}
+            AttachMethod::Ublk => {
                 words.insert("ublk".to_owned(), true.into());
             }
-            Attach::Vhost => {
+            AttachMethod::Vhost => {
                 let socket = vhost::path(sockets, name)?;
                 words.insert("listen".to_owned(), json!({ "vhost": socket }));
             }
@@ -106,17 +106,17 @@ impl Terms {
 
     /// Returns the edit that gives a volume exactly this contract. Keys that are not part of it are
     /// removed.
-    pub(crate) fn whole(&self) -> Words {
+    pub(crate) fn whole(&self) -> JsonTable {
         // null removes a key that the contract does not have.
         let keys = weir_config::contract_keys().map(|key| (key.to_owned(), Value::Null));
-        let mut words: Words = keys.collect();
+        let mut words: JsonTable = keys.collect();
         words.extend(self.contract.clone());
         words
     }
 }
 
 /// Returns the keys of a contract in parameters that can be changed for an existing volume.
-pub(crate) fn mutable(parameters: &HashMap<String, String>) -> Result<Words, Status> {
+pub(crate) fn mutable(parameters: &HashMap<String, String>) -> Result<JsonTable, Status> {
     let own = parameters
         .iter()
         .filter(|(key, _)| !key.starts_with(OTHERS));
@@ -130,7 +130,7 @@ pub(crate) fn mutable(parameters: &HashMap<String, String>) -> Result<Words, Sta
 fn contract<'a>(
     pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
     permitted: &str,
-) -> Result<Words, Status> {
+) -> Result<JsonTable, Status> {
     // A hash map has no order. Sorting makes the errors the same for the same parameters.
     let mut pairs: Vec<_> = pairs.into_iter().collect();
     pairs.sort_unstable();
@@ -150,11 +150,11 @@ fn contract<'a>(
     weir_manage::api::words(pairs).map_err(Status::invalid_argument)
 }
 
-fn attach(value: &str) -> Result<Attach, Status> {
+fn attach(value: &str) -> Result<AttachMethod, Status> {
     match value {
-        "nbd" => Ok(Attach::Nbd),
-        "ublk" => Ok(Attach::Ublk),
-        "vhost" => Ok(Attach::Vhost),
+        "nbd" => Ok(AttachMethod::Nbd),
+        "ublk" => Ok(AttachMethod::Ublk),
+        "vhost" => Ok(AttachMethod::Vhost),
         other => {
             let said =
                 format!("attach = {other:?} is not supported; use \"nbd\", \"ublk\" or \"vhost\"");
@@ -184,31 +184,31 @@ mod tests {
             ("max.bandwidth", "50MB/s"),
             ("csi.storage.k8s.io/pvc/name", "claim"),
         ]);
-        let terms = Terms::read(&fixed, &map(&[("min", "20MB/s"), ("share", "200")])).unwrap();
+        let terms = ClassTerms::read(&fixed, &map(&[("min", "20MB/s"), ("share", "200")])).unwrap();
         let expected = json!({
             "min": "20MB/s", "share": 200, "max": { "bandwidth": "50MB/s" },
             "drive": "fast", "file": "/f", "ublk": true,
         });
-        let words = |terms: &Terms| {
+        let words = |terms: &ClassTerms| {
             let words = terms.words(("a", "fast"), Path::new("/f"), Path::new("/s"));
             Value::Object(words.unwrap())
         };
         assert_eq!(words(&terms), expected);
         let fixed = map(&[("attach", "vhost")]);
-        let socket = Terms::read(&fixed, &map(&[])).unwrap();
+        let socket = ClassTerms::read(&fixed, &map(&[])).unwrap();
         let expected =
             json!({ "drive": "fast", "file": "/f", "listen": { "vhost": "/s/a.vhost" } });
         assert_eq!(words(&socket), expected);
-        for terms in [&terms, &socket, &Terms::default()] {
+        for terms in [&terms, &socket, &ClassTerms::default()] {
             let words = words(terms);
-            assert_eq!(Attach::of(words.as_object().unwrap()), terms.attach);
+            assert_eq!(AttachMethod::of(words.as_object().unwrap()), terms.attach);
         }
         assert_eq!(terms.whole()["class"], Value::Null);
         assert_eq!(terms.whole()["share"], 200);
     }
 
     #[test]
-    fn what_is_not_of_a_contract_is_refused_by_name() {
+    fn unknown_parameters_are_refused_by_name() {
         for (fixed, changed) in [
             (&[("file", "/etc/passwd")][..], &[][..]),
             (&[("mni", "10MB/s")], &[]),
@@ -216,7 +216,7 @@ mod tests {
             (&[("attach", "scsi")], &[]),
             (&[], &[("max", "1"), ("max.iops", "1")]),
         ] {
-            let refused = Terms::read(&map(fixed), &map(changed)).unwrap_err();
+            let refused = ClassTerms::read(&map(fixed), &map(changed)).unwrap_err();
             assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
         }
         assert!(mutable(&map(&[("min", "1MB/s")])).is_ok());

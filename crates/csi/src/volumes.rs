@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tonic::Status;
-use weir_manage::api::{Client, Error, List, Outcome, Volume, Words};
+use weir_manage::api::{Error, JsonTable, List, ManagementClient, Outcome, Volume};
 
-use crate::driver::Driver;
+use crate::driver::CsiDriver;
 use crate::error::{no_volume, refused};
 use crate::images;
 use crate::rpc;
@@ -14,13 +14,13 @@ use crate::rpc;
 /// The volumes of a server whose files belong to the driver.
 #[derive(Debug)]
 pub(crate) struct Volumes<'a> {
-    driver: &'a Driver,
-    client: Client,
+    driver: &'a CsiDriver,
+    client: ManagementClient,
 }
 
 impl<'a> Volumes<'a> {
-    pub(crate) fn new(driver: &'a Driver) -> Result<Self, Status> {
-        let client = Client::new(&driver.options.manage);
+    pub(crate) fn new(driver: &'a CsiDriver) -> Result<Self, Status> {
+        let client = ManagementClient::new(&driver.options.manage);
         let client = client.map_err(|error| Status::internal(error.to_string()))?;
         Ok(Self { driver, client })
     }
@@ -88,21 +88,26 @@ impl<'a> Volumes<'a> {
     }
 
     /// Adds a volume to the server, or only checks the addition.
-    pub(crate) fn add(&self, name: &str, words: &Words, try_only: bool) -> Result<Outcome, Error> {
+    pub(crate) fn add(
+        &self,
+        name: &str,
+        words: &JsonTable,
+        try_only: bool,
+    ) -> Result<Outcome, Error> {
         let path = format!("{}?dry_run={try_only}", path(name));
         self.client.send("PUT", &path, words, None)
     }
 
     /// Changes a volume, provided that its configuration is still the same. The server can execute
     /// a request of an earlier driver late, which must not undo later changes.
-    pub(crate) fn change(&self, volume: &Volume, words: &Words) -> Result<Outcome, Status> {
+    pub(crate) fn change(&self, volume: &Volume, words: &JsonTable) -> Result<Outcome, Status> {
         let (path, etag) = (path(&volume.name), Some(&volume.etag[..]));
         let changed = self.client.send("PATCH", &path, words, etag);
         changed.map_err(|e| refused(&e))
     }
 
     /// Returns true if a change would have no effect, as determined by the server.
-    pub(crate) fn is_so(&self, name: &str, words: &Words) -> Result<bool, Status> {
+    pub(crate) fn has_terms(&self, name: &str, words: &JsonTable) -> Result<bool, Status> {
         let path = format!("{}?dry_run=true", path(name));
         match self.client.send::<Outcome>("PATCH", &path, words, None) {
             Ok(outcome) => Ok(outcome.change.lines.is_empty()),
@@ -132,7 +137,7 @@ impl<'a> Volumes<'a> {
 }
 
 /// Returns the description of a volume for Kubernetes.
-pub(crate) fn told(driver: &Driver, volume: &Volume) -> rpc::Volume {
+pub(crate) fn volume_message(driver: &CsiDriver, volume: &Volume) -> rpc::Volume {
     rpc::Volume {
         capacity_bytes: i64::try_from(volume.size_bytes).unwrap_or(i64::MAX),
         volume_id: driver.id(&volume.name),

@@ -14,7 +14,7 @@ use weir_config::scenario::{self, Choice, Scenario};
 use weir_config::{Policy, policy, profile};
 use weir_linux::guest::Kernel;
 use weir_linux::play::guest::Lab;
-use weir_sim::Run;
+use weir_sim::SimRun;
 
 /// The measured seconds, which follow a second of warm-up.
 const SECONDS: u32 = 5;
@@ -121,7 +121,7 @@ fn in_guest(
     policy: &str,
     terms: &[String; 3],
 ) -> Result<Vec<f64>, String> {
-    let wrong = |e: weir_linux::play::guest::Error| format!("{policy}: {e}");
+    let wrong = |e: weir_linux::play::guest::GuestPlayError| format!("{policy}: {e}");
     let mut contracts = format!("[drive.d]\ndevice = \"/dev/DEV\"\npolicy = \"{policy}\"\n");
     let mut jobs = String::new();
     for (n, terms) in terms.iter().enumerate() {
@@ -197,7 +197,7 @@ fn scenario(drive: &str, policy: &str, terms: &[String; 3]) -> Result<(Scenario,
 
 /// Measures the bandwidth of each client in the simulator.
 fn simulated(scenario: &Scenario, policy: &Policy) -> Result<Vec<f64>, String> {
-    let results = Run::new(scenario, policy, 0).and_then(|run| run.run(|_| {}));
+    let results = SimRun::new(scenario, policy, 0).and_then(|run| run.run(|_| {}));
     let results = results.map_err(|e| e.to_string())?;
     let seconds = f64::from(SECONDS);
     let rates = results

@@ -3,7 +3,7 @@
 //! SCRIPT`.
 
 use std::process::ExitCode;
-use weir_linux::guest::{Error, Guest, Kernel};
+use weir_linux::guest::{GuestError, Kernel, KernelGuest};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -23,9 +23,9 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(version: &str, script: &str) -> Result<(), Error> {
+fn run(version: &str, script: &str) -> Result<(), GuestError> {
     let script = std::fs::read_to_string(script).unwrap_or_else(|_| script.to_owned());
-    let guest = Guest::new(Kernel::find(version, |line| eprintln!("{line}"))?, script);
+    let guest = KernelGuest::new(Kernel::find(version, |line| eprintln!("{line}"))?, script);
     let ran = guest.run_while(|line| println!("{line}"), || true)?;
     for (name, bytes) in ran.files {
         println!("{name}: {} bytes", bytes.len());

@@ -6,7 +6,7 @@ use weir_config::scenario::{self, Choice};
 use weir_config::{policy, profile};
 use weir_linux::guest::Kernel;
 use weir_linux::play::{guest::Lab, measure};
-use weir_sim::Run;
+use weir_sim::SimRun;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -28,7 +28,7 @@ fn main() {
     let played = &outcome.played;
     let (path, left) = (outcome.path_ns, outcome.left_ns);
     let ours = measure(&scenario, 0, &played.logs, played.began_ns, None);
-    let sim = Run::new(&scenario, &policy, 0)
+    let sim = SimRun::new(&scenario, &policy, 0)
         .unwrap()
         .run(|_| {})
         .unwrap();

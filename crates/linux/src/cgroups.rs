@@ -1,6 +1,6 @@
 //! The tree of cgroups of a host, and the part of it that systemd manages.
 
-use crate::files::Files;
+use crate::files::HostFiles;
 use std::collections::BTreeMap;
 use std::io;
 use weir_config::apply::UNITS;
@@ -24,7 +24,7 @@ impl Cgroups {
     ///
     /// # Errors
     /// Returns an error if the list of mounts cannot be read.
-    pub fn of(files: &dyn Files) -> io::Result<Self> {
+    pub fn of(files: &dyn HostFiles) -> io::Result<Self> {
         let mounts = files.read("/proc/self/mounts")?;
         let mut found = Self {
             root: None,
@@ -52,7 +52,7 @@ impl Cgroups {
     /// Returns the path below the root of each cgroup that is named like a unit of systemd, by the
     /// unit's name. systemd makes a cgroup for each running unit. If several cgroups have the name,
     /// the one that is nearest to the root is returned.
-    pub fn units(&self, files: &dyn Files) -> BTreeMap<String, String> {
+    pub fn units(&self, files: &dyn HostFiles) -> BTreeMap<String, String> {
         let mut units = BTreeMap::new();
         let root = self.root.as_deref().unwrap_or_default();
         for directory in self.all(files) {
@@ -72,7 +72,7 @@ impl Cgroups {
     ///
     /// Returns `None` if systemd does not run, if no part of the path is a unit, or if a unit on
     /// the way has the path delegated to it (`Delegate=`), so that systemd leaves it to others.
-    pub fn owner<'a>(&self, files: &dyn Files, path: &'a str) -> Option<(&'a str, bool)> {
+    pub fn owner<'a>(&self, files: &dyn HostFiles, path: &'a str) -> Option<(&'a str, bool)> {
         let root = self.root.as_deref().filter(|_| self.systemd)?;
         let mut whole = String::new();
         let mut owner = None;
@@ -93,24 +93,24 @@ impl Cgroups {
     }
 
     /// Returns the controllers that are available in a cgroup, given by its directory.
-    pub fn controllers(files: &dyn Files, directory: &str) -> Vec<String> {
+    pub fn controllers(files: &dyn HostFiles, directory: &str) -> Vec<String> {
         words(files, &format!("{directory}/cgroup.controllers"))
     }
 
     /// Returns true if a cgroup has processes of its own, apart from those in cgroups below it.
-    pub fn has_processes(files: &dyn Files, directory: &str) -> bool {
+    pub fn has_processes(files: &dyn HostFiles, directory: &str) -> bool {
         let text = files.read(&format!("{directory}/cgroup.procs"));
         text.is_ok_and(|t| !t.trim().is_empty())
     }
 
     /// Returns true if the cgroups below this one have the controller `io`.
-    pub fn is_enabled(files: &dyn Files, directory: &str) -> bool {
+    pub fn is_enabled(files: &dyn HostFiles, directory: &str) -> bool {
         let all = words(files, &format!("{directory}/cgroup.subtree_control"));
         all.iter().any(|c| c == "io")
     }
 
     /// Returns the directories of the cgroups directly below this one.
-    pub fn below(files: &dyn Files, directory: &str) -> Vec<String> {
+    pub fn below(files: &dyn HostFiles, directory: &str) -> Vec<String> {
         let names = files.list(directory).unwrap_or_default().into_iter();
         let below = names.map(|name| format!("{directory}/{name}"));
         below
@@ -120,7 +120,7 @@ impl Cgroups {
     }
 
     /// Returns the directories of all cgroups except the root, parents first.
-    pub fn all(&self, files: &dyn Files) -> Vec<String> {
+    pub fn all(&self, files: &dyn HostFiles) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         let mut level: Vec<String> = self.root.iter().cloned().collect();
         for _ in 0..DEPTH {
@@ -131,14 +131,14 @@ impl Cgroups {
     }
 }
 
-fn words(files: &dyn Files, path: &str) -> Vec<String> {
+fn words(files: &dyn HostFiles, path: &str) -> Vec<String> {
     let text = files.read(path).unwrap_or_default();
     text.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Returns true if systemd has marked a cgroup as delegated to others. It writes one of two
 /// extended attributes (`cg_set_access`): the first since version 236, the second since 251.
-fn is_delegated(files: &dyn Files, directory: &str) -> bool {
+fn is_delegated(files: &dyn HostFiles, directory: &str) -> bool {
     let noted = |name| files.attribute(directory, name).is_some_and(|v| v == "1");
     noted("trusted.delegate") || noted("user.delegate")
 }

@@ -1,6 +1,6 @@
 //! A change of a host, with the values that are needed to undo it.
 
-use crate::device::Device;
+use crate::device::HostDevice;
 use serde::{Deserialize, Serialize};
 
 /// The identity of a device, by which it is found again later.
@@ -19,7 +19,7 @@ pub struct Ident {
 
 impl Ident {
     /// Returns the identity of a device that was named by this path.
-    pub fn of(link: &str, device: &Device) -> Self {
+    pub fn of(link: &str, device: &HostDevice) -> Self {
         Self {
             link: link.to_owned(),
             name: device.name.clone(),
@@ -31,7 +31,7 @@ impl Ident {
 
 /// A value that the kernel resets as a side effect of a change.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Also {
+pub struct SideEffect {
     /// The file that has the value.
     pub file: String,
     /// The value before the change.
@@ -42,7 +42,7 @@ pub struct Also {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 // The names are part of the journal's format.
 #[serde(rename_all = "snake_case")]
-pub enum Change {
+pub enum HostChange {
     /// A knob of a device was set.
     Set {
         /// The file of the knob.
@@ -57,7 +57,7 @@ pub enum Change {
         /// elevator.
         // Most knobs have no side effects.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        also: Vec<Also>,
+        also: Vec<SideEffect>,
     },
     /// A cgroup, or a directory for systemd's files, was made.
     Make {
@@ -80,7 +80,7 @@ pub enum Change {
     },
 }
 
-impl Change {
+impl HostChange {
     /// Returns the file or directory that was changed.
     pub fn path(&self) -> &str {
         match self {
@@ -92,7 +92,7 @@ impl Change {
 
 /// A change in the journal, with its present state.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct JournalEntry {
     /// The number of the change, counted from 0.
     pub id: u64,
     /// The boot in which the change was made.
@@ -100,7 +100,7 @@ pub struct Entry {
     /// The device that the change concerns, if any.
     pub device: Option<Ident>,
     /// The change itself, with the values before it.
-    pub change: Change,
+    pub change: HostChange,
     /// The value that was read back afterwards. `None` if the process ended before it could read
     /// the value.
     pub now: Option<String>,

@@ -5,11 +5,11 @@
 
 use crate::boot;
 use crate::cgroups::Cgroups;
-use crate::device::{Device, Layer};
-use crate::files::Files;
+use crate::device::{HostDevice, StackKind};
+use crate::files::HostFiles;
 use crate::knob::Knob;
-use crate::plan::{Plan, Target};
-use crate::setting::At;
+use crate::plan::{DeviceTarget, HostPlan};
+use crate::setting::SettingPlace;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use weir_config::one_line;
@@ -42,8 +42,8 @@ const RULES: [&str; 3] = [
 
 /// Returns the warnings about a plan's settings, and about settings that the host already has. The
 /// host is only read.
-pub fn warnings(files: &dyn Files, plan: &Plan) -> Vec<Warning> {
-    let mut check = Check {
+pub fn warnings(files: &dyn HostFiles, plan: &HostPlan) -> Vec<Warning> {
+    let mut check = HostCheck {
         files,
         plan,
         found: Vec::new(),
@@ -52,7 +52,7 @@ pub fn warnings(files: &dyn Files, plan: &Plan) -> Vec<Warning> {
     for target in &plan.devices {
         check.device(target);
         check.elevator(target);
-        check.weights_in_vain(target);
+        check.warn_unused_weights(target);
         check.latency(target);
         check.groups(target);
     }
@@ -61,14 +61,14 @@ pub fn warnings(files: &dyn Files, plan: &Plan) -> Vec<Warning> {
     check.found
 }
 
-struct Check<'a> {
-    files: &'a dyn Files,
-    plan: &'a Plan,
+struct HostCheck<'a> {
+    files: &'a dyn HostFiles,
+    plan: &'a HostPlan,
     found: Vec<Warning>,
     known: HashSet<Warning>,
 }
 
-impl Check<'_> {
+impl HostCheck<'_> {
     fn warn(&mut self, about: &str, what: impl Into<String>, help: impl Into<String>) {
         let warning = Warning {
             about: about.to_owned(),
@@ -83,12 +83,12 @@ impl Check<'_> {
     }
 
     /// Warns about devices that are stacked on the target, or that the target is stacked on.
-    fn device(&mut self, target: &Target) {
+    fn device(&mut self, target: &DeviceTarget) {
         let device = &target.device;
         if let Some(layer) = device.layer {
             let called = match layer {
-                Layer::Mapper => "a device mapper",
-                Layer::Raid => "an md",
+                StackKind::Mapper => "a device mapper",
+                StackKind::Raid => "an md",
             };
             let below = match &device.below[..] {
                 [] => "the devices below it".to_owned(),
@@ -100,7 +100,7 @@ impl Check<'_> {
                 format!("use {below} instead if you need weights or an elevator"),
             );
         }
-        let all = Device::all(self.files).unwrap_or_default();
+        let all = HostDevice::all(self.files).unwrap_or_default();
         for name in &device.above {
             if all.iter().any(|d| d.name == *name && d.layer.is_some()) {
                 self.warn(
@@ -113,14 +113,14 @@ impl Check<'_> {
     }
 
     /// Returns the value that the plan sets a knob to, if it does.
-    fn planned(&self, target: &Target, knob: Knob) -> Option<String> {
+    fn planned(&self, target: &DeviceTarget, knob: Knob) -> Option<String> {
         let _ = self;
         let found = target.settings.iter().find(|s| s.knob == knob);
         found.map(|s| s.value.clone())
     }
 
     /// Returns the elevator that the device will have once the plan is applied.
-    fn scheduler(&self, target: &Target) -> String {
+    fn scheduler(&self, target: &DeviceTarget) -> String {
         self.planned(target, Knob::Scheduler).unwrap_or_else(|| {
             let text = self.files.read(&format!(
                 "{}/{}",
@@ -132,12 +132,12 @@ impl Check<'_> {
     }
 
     /// Returns true if io.cost is enabled for the device, or will be once the plan is applied.
-    fn has_cost(&self, target: &Target) -> bool {
+    fn has_cost(&self, target: &DeviceTarget) -> bool {
         self.planned(target, Knob::CostQos).is_some() || self.is_cost_on(target)
     }
 
     /// Returns true if io.cost is enabled for the device at present.
-    fn is_cost_on(&self, target: &Target) -> bool {
+    fn is_cost_on(&self, target: &DeviceTarget) -> bool {
         let root = self.plan.cgroups.root.clone().unwrap_or_default();
         let text = self.files.read(&format!("{root}/{}", Knob::CostQos));
         let value = Knob::CostQos.value(&text.unwrap_or_default(), &target.device.number);
@@ -145,7 +145,7 @@ impl Check<'_> {
     }
 
     /// Warns about an elevator that is not available, or that conflicts with io.cost.
-    fn elevator(&mut self, target: &Target) {
+    fn elevator(&mut self, target: &DeviceTarget) {
         let device = &target.device;
         let wanted = self.scheduler(target);
         if !device.schedulers.is_empty() && !device.schedulers.contains(&wanted) {
@@ -180,7 +180,7 @@ impl Check<'_> {
     }
 
     /// Warns about weights that are set but that no controller of the device uses.
-    fn weights_in_vain(&mut self, target: &Target) {
+    fn warn_unused_weights(&mut self, target: &DeviceTarget) {
         let number = &target.device.number;
         let (has_cost, scheduler) = (self.has_cost(target), self.scheduler(target));
         for directory in self.plan.cgroups.all(self.files) {
@@ -229,7 +229,7 @@ impl Check<'_> {
 
     /// Warns if the kernel does not have io.latency. Any cgroup with the controller has its file if
     /// the kernel does. Without such a cgroup, the kernel's build configuration is checked.
-    fn latency(&mut self, target: &Target) {
+    fn latency(&mut self, target: &DeviceTarget) {
         if self.planned(target, Knob::Latency).is_none() {
             return;
         }
@@ -251,7 +251,7 @@ impl Check<'_> {
     }
 
     /// Warns about cgroups whose settings systemd owns, or whose writes escape their limits.
-    fn groups(&mut self, target: &Target) {
+    fn groups(&mut self, target: &DeviceTarget) {
         let Some(root) = self.plan.cgroups.root.clone() else {
             return;
         };
@@ -329,9 +329,9 @@ impl Check<'_> {
 
     /// Warns about weights in different parents, because the kernel compares weights of siblings
     /// only.
-    fn siblings(&mut self, target: &Target) {
+    fn siblings(&mut self, target: &DeviceTarget) {
         let weights = target.settings.iter().filter_map(|s| match (s.at, s.knob) {
-            (At::Group(place), Knob::Weight | Knob::BfqWeight) => Some(place),
+            (SettingPlace::Group(place), Knob::Weight | Knob::BfqWeight) => Some(place),
             _ => None,
         });
         let weighed: BTreeSet<usize> = weights.collect();
@@ -381,7 +381,7 @@ impl Check<'_> {
 }
 
 /// Returns true if cgroups below this one get the memory controller. The cgroup need not exist yet.
-fn inherits_memory(files: &dyn Files, directory: &str) -> bool {
+fn inherits_memory(files: &dyn HostFiles, directory: &str) -> bool {
     let text = files.read(&format!("{directory}/cgroup.subtree_control"));
     text.is_ok_and(|t| t.split_whitespace().any(|c| c == "memory"))
 }

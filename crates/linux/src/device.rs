@@ -1,13 +1,13 @@
 //! The block devices of a host, and how they are stacked on each other.
 
-use crate::files::Files;
+use crate::files::HostFiles;
 use std::fmt;
 use std::io;
 use weir_core::DriveShape;
 
 /// A block device that is not a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Device {
+pub struct HostDevice {
     /// The device's name in `/sys/block`.
     pub name: String,
     /// The device's number in the form `MAJOR:MINOR`, for example `8:16`.
@@ -18,7 +18,7 @@ pub struct Device {
     /// The elevators that can be chosen. Empty if the device has no request queue of its own.
     pub schedulers: Vec<String>,
     /// The kind of a device that is stacked on others, or `None` for a plain device.
-    pub layer: Option<Layer>,
+    pub layer: Option<StackKind>,
     /// True if the kernel treats the device as one that seeks (`queue/rotational`).
     pub rotational: bool,
     /// The queue depth by which the kernel chooses a profile of io.cost. `None` if no file states
@@ -32,7 +32,7 @@ pub struct Device {
 
 /// A kind of device that is stacked on others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Layer {
+pub enum StackKind {
     /// A target of the device mapper, such as LVM or dm-crypt.
     Mapper,
     /// A software RAID (md).
@@ -60,13 +60,13 @@ impl fmt::Display for NoDevice {
     }
 }
 
-impl Device {
+impl HostDevice {
     /// Finds the device with a path such as `/dev/disk/by-id/x`.
     ///
     /// # Errors
     /// Returns an error if the path is not a block device, or is a partition.
-    pub fn find(files: &dyn Files, path: &str) -> Result<Self, NoDevice> {
-        let missing = |error: &io::Error| NoDevice::Missing(said(error));
+    pub fn find(files: &dyn HostFiles, path: &str) -> Result<Self, NoDevice> {
+        let missing = |error: &io::Error| NoDevice::Missing(error_text(error));
         let number = files.number(path).map_err(|e| missing(&e))?;
         // The number identifies the device, whichever link or node the path is.
         let link = files.link(&format!("/sys/dev/block/{number}"));
@@ -85,7 +85,7 @@ impl Device {
     ///
     /// # Errors
     /// Returns the system's error if `/sys/block` cannot be read.
-    pub fn all(files: &dyn Files) -> io::Result<Vec<Self>> {
+    pub fn all(files: &dyn HostFiles) -> io::Result<Vec<Self>> {
         let names = files.list("/sys/block")?.into_iter();
         let all = names.filter_map(|name| {
             // A device can be removed between the listing and this read, and is then left out.
@@ -96,7 +96,7 @@ impl Device {
     }
 
     /// Reads the attributes of the device with a name and number.
-    fn named(files: &dyn Files, name: &str, number: &str) -> Self {
+    fn named(files: &dyn HostFiles, name: &str, number: &str) -> Self {
         let directory = format!("/sys/block/{name}");
         let number_in = |file: &str| {
             let text = files.read(&format!("{directory}/{file}")).ok()?;
@@ -138,8 +138,8 @@ impl Device {
                 // harmless.
                 .map(|depth| u16::try_from(depth).unwrap_or(u16::MAX)),
             layer: match layer {
-                [true, _] => Some(Layer::Mapper),
-                [_, true] => Some(Layer::Raid),
+                [true, _] => Some(StackKind::Mapper),
+                [_, true] => Some(StackKind::Raid),
                 _ => None,
             },
             below: names("slaves"),
@@ -164,6 +164,6 @@ impl Device {
 }
 
 /// Returns the system's message for an error, without the number of the error.
-pub(crate) fn said(error: &io::Error) -> String {
+pub(crate) fn error_text(error: &io::Error) -> String {
     weir_config::os_error::message(error)
 }

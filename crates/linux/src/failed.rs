@@ -1,6 +1,6 @@
 //! The error of a step of `apply` or `undo`, with advice on its cause.
 
-use crate::device::said;
+use crate::device::error_text;
 use crate::journal::JournalError;
 use crate::knob::Knob;
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use weir_config::one_line;
 
 /// The reason why a step could not be done.
 #[derive(Debug)]
-pub enum Failed {
+pub enum StepError {
     /// An operation on a file or a directory failed.
     Step {
         /// The path of the file or directory.
@@ -26,13 +26,13 @@ pub enum Failed {
     Journal(JournalError),
 }
 
-impl From<JournalError> for Failed {
+impl From<JournalError> for StepError {
     fn from(error: JournalError) -> Self {
         Self::Journal(error)
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Step {
@@ -42,7 +42,11 @@ impl fmt::Display for Failed {
                 help,
             } => {
                 let path = one_line(path);
-                write!(f, "{path}: cannot {tried}: {}", one_line(&said(error)))?;
+                write!(
+                    f,
+                    "{path}: cannot {tried}: {}",
+                    one_line(&error_text(error))
+                )?;
                 if help.is_empty() {
                     return Ok(());
                 }
@@ -53,9 +57,9 @@ impl fmt::Display for Failed {
     }
 }
 
-impl std::error::Error for Failed {}
+impl std::error::Error for StepError {}
 
-impl Failed {
+impl StepError {
     /// An error of any step except the writing of a knob.
     pub(crate) fn step(path: &str, tried: &str, error: io::Error) -> Self {
         // cgroups(7), "no internal processes": the error of `+io` in a cgroup with processes.

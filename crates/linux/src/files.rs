@@ -1,6 +1,6 @@
 //! Access to the files of a host, real or recorded.
 //!
-//! Everything in this crate reads and changes a host through the trait [`Files`], so that tests can
+//! Everything in this crate reads and changes a host through the trait [`HostFiles`], so that tests can
 //! use a recorded host instead.
 
 use rustix::fs::FileType;
@@ -12,7 +12,7 @@ use weir_config::trusted::{self, Dir};
 
 /// The files of a host by their absolute paths. Files of `/sys` and of cgroups are read and written
 /// as the kernel requires it: whole, with one system call.
-pub trait Files {
+pub trait HostFiles {
     /// Returns the content of a file.
     ///
     /// # Errors
@@ -84,11 +84,11 @@ pub trait Files {
 
 /// The files below a directory of this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tree {
+pub struct FileTree {
     root: PathBuf,
 }
 
-impl Tree {
+impl FileTree {
     /// The files below `root`. Use `/` for those of this host.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
@@ -100,13 +100,13 @@ impl Tree {
     }
 }
 
-impl Default for Tree {
+impl Default for FileTree {
     fn default() -> Self {
         Self::new("/")
     }
 }
 
-impl Files for Tree {
+impl HostFiles for FileTree {
     fn read(&self, path: &str) -> io::Result<String> {
         let bytes = fs::read(self.at(path))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -206,7 +206,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("weir-tree-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir(&root).unwrap();
-        let mut tree = Tree::new(&root);
+        let mut tree = FileTree::new(&root);
         tree.make("/a").unwrap();
         assert!(
             tree.write("/a/knob", "1").is_err(),

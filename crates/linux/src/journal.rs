@@ -1,13 +1,13 @@
 //! The journal of changes to a host, from which they can be undone.
 //!
 //! Each change is on disk before it is made, so that an interrupted run can be undone as well. The
-//! file has one line of JSON for each step. The order of calls for a change is [`Journal::change`],
-//! the change itself, [`Journal::done`]. For its reversal, it is [`Journal::undoing`], the
-//! reversal, [`Journal::undone`].
+//! file has one line of JSON for each step. The order of calls for a change is [`ApplyJournal::change`],
+//! the change itself, [`ApplyJournal::done`]. For its reversal, it is [`ApplyJournal::undoing`], the
+//! reversal, [`ApplyJournal::undone`].
 
 mod error;
 
-use crate::change::{Change, Entry, Ident};
+use crate::change::{HostChange, Ident, JournalEntry};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ const VERSION: u32 = 1;
 #[derive(Serialize, Deserialize)]
 // The names are part of the journal's format.
 #[serde(rename_all = "snake_case")]
-enum Record {
+enum JournalRecord {
     Journal {
         version: u32,
     },
@@ -53,7 +53,7 @@ enum Record {
         // Cgroups and drop-ins belong to no device.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         device: Option<Ident>,
-        change: Change,
+        change: HostChange,
     },
     Done {
         id: u64,
@@ -69,7 +69,7 @@ enum Record {
 
 /// The journal of a host, with the changes that are not undone yet.
 #[derive(Debug)]
-pub struct Journal {
+pub struct ApplyJournal {
     path: PathBuf,
     /// The directory of the journal, or `None` if it does not exist.
     dir: Option<Dir>,
@@ -78,7 +78,7 @@ pub struct Journal {
     /// The lock that excludes other processes. It is released when the file is closed.
     lock: Option<File>,
     /// The changes that are not undone yet, by their numbers.
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, JournalEntry>,
     /// The numbers of the entries for each path.
     by_path: BTreeMap<String, BTreeSet<u64>>,
     next: u64,
@@ -88,7 +88,7 @@ pub struct Journal {
     damaged: Vec<usize>,
 }
 
-impl Journal {
+impl ApplyJournal {
     /// Opens the journal at a path for exclusive use. The directory is created if it does not
     /// exist. The file is created by the first write.
     ///
@@ -172,7 +172,7 @@ impl Journal {
             journal.lines = number + 1;
             match serde_json::from_str(line) {
                 // Records of a later version could have to be undone in another way.
-                Ok(Record::Journal { version }) if version > VERSION => {
+                Ok(JournalRecord::Journal { version }) if version > VERSION => {
                     return Err(JournalError::Version(path.to_owned(), version));
                 }
                 Ok(record) => journal.take(record),
@@ -184,12 +184,12 @@ impl Journal {
     }
 
     /// Returns the changes that are not undone yet, in order.
-    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> + ExactSizeIterator {
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &JournalEntry> + ExactSizeIterator {
         self.entries.values()
     }
 
     /// Returns the changes of a path that are not undone yet, in order.
-    pub(crate) fn entries_of(&self, path: &str) -> impl DoubleEndedIterator<Item = &Entry> {
+    pub(crate) fn entries_of(&self, path: &str) -> impl DoubleEndedIterator<Item = &JournalEntry> {
         let numbers = self.by_path.get(path).into_iter().flatten();
         numbers.filter_map(|id| self.entries.get(id))
     }
@@ -201,10 +201,10 @@ impl Journal {
     }
 
     /// Applies a record to the entries in memory.
-    fn take(&mut self, record: Record) {
+    fn take(&mut self, record: JournalRecord) {
         match record {
-            Record::Journal { .. } => {}
-            Record::Change {
+            JournalRecord::Journal { .. } => {}
+            JournalRecord::Change {
                 id,
                 boot,
                 device,
@@ -214,7 +214,7 @@ impl Journal {
                 self.next = self.next.max(id.saturating_add(1));
                 let path = change.path().to_owned();
                 self.by_path.entry(path).or_default().insert(id);
-                let entry = Entry {
+                let entry = JournalEntry {
                     id,
                     boot,
                     device,
@@ -224,17 +224,17 @@ impl Journal {
                 };
                 self.entries.insert(id, entry);
             }
-            Record::Done { id, now } => {
+            JournalRecord::Done { id, now } => {
                 if let Some(entry) = self.entries.get_mut(&id) {
                     entry.now = Some(now);
                 }
             }
-            Record::Undoing { id } => {
+            JournalRecord::Undoing { id } => {
                 if let Some(entry) = self.entries.get_mut(&id) {
                     entry.undoing = true;
                 }
             }
-            Record::Undone { id } => {
+            JournalRecord::Undone { id } => {
                 let path = self.entries.remove(&id);
                 let path = path.map(|entry| entry.change.path().to_owned());
                 if let Some(numbers) = path.and_then(|path| self.by_path.get_mut(&path)) {
@@ -252,10 +252,10 @@ impl Journal {
         &mut self,
         boot: &str,
         device: Option<Ident>,
-        change: Change,
+        change: HostChange,
     ) -> Result<u64, JournalError> {
         let id = self.next;
-        self.append(Record::Change {
+        self.append(JournalRecord::Change {
             id,
             boot: boot.to_owned(),
             device,
@@ -269,7 +269,7 @@ impl Journal {
     /// # Errors
     /// Returns an error if the record cannot be written.
     pub(crate) fn done(&mut self, id: u64, now: String) -> Result<(), JournalError> {
-        self.append(Record::Done { id, now })
+        self.append(JournalRecord::Done { id, now })
     }
 
     /// Records that a change is about to be undone.
@@ -277,7 +277,7 @@ impl Journal {
     /// # Errors
     /// Returns an error if the record cannot be written.
     pub(crate) fn undoing(&mut self, id: u64) -> Result<(), JournalError> {
-        self.append(Record::Undoing { id })
+        self.append(JournalRecord::Undoing { id })
     }
 
     /// Records that a change is undone.
@@ -285,7 +285,7 @@ impl Journal {
     /// # Errors
     /// Returns an error if the record cannot be written.
     pub(crate) fn undone(&mut self, id: u64) -> Result<(), JournalError> {
-        self.append(Record::Undone { id })
+        self.append(JournalRecord::Undone { id })
     }
 
     /// Removes the file, unless it has changes that are not undone, or damaged lines that could be
@@ -309,7 +309,7 @@ impl Journal {
     }
 
     /// Writes a record durably, and then applies it to the entries in memory.
-    fn append(&mut self, record: Record) -> Result<(), JournalError> {
+    fn append(&mut self, record: JournalRecord) -> Result<(), JournalError> {
         let written = self.write(&record);
         written.map_err(|error| JournalError::File(self.path.clone(), "write", error))?;
         // The entries in memory must not be ahead of the file.
@@ -325,18 +325,18 @@ impl Journal {
     /// Rewrites the journal with the changes that are not undone. A watch that sets a value again
     /// each second adds a line each time.
     fn shorten(&mut self) -> io::Result<()> {
-        let mut records = vec![Record::Journal { version: VERSION }];
+        let mut records = vec![JournalRecord::Journal { version: VERSION }];
         for entry in self.entries.values().cloned() {
             let id = entry.id;
-            records.push(Record::Change {
+            records.push(JournalRecord::Change {
                 id,
                 boot: entry.boot,
                 device: entry.device,
                 change: entry.change,
             });
-            records.extend(entry.now.map(|now| Record::Done { id, now }));
+            records.extend(entry.now.map(|now| JournalRecord::Done { id, now }));
             if entry.undoing {
-                records.push(Record::Undoing { id });
+                records.push(JournalRecord::Undoing { id });
             }
         }
         let mut text = String::new();
@@ -351,12 +351,12 @@ impl Journal {
         Ok(())
     }
 
-    fn write(&mut self, record: &Record) -> io::Result<()> {
+    fn write(&mut self, record: &JournalRecord) -> io::Result<()> {
         let mut text = String::new();
         if self.file.is_none() {
             let (file, is_new) = self.open_end()?;
             if is_new {
-                let first = Record::Journal { version: VERSION };
+                let first = JournalRecord::Journal { version: VERSION };
                 text = serde_json::to_string(&first)? + "\n";
                 self.lines = 1;
             }

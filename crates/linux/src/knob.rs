@@ -61,7 +61,7 @@ pub enum Scope {
 
 /// The error of a value that a knob does not accept.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wrong {
+pub struct InvalidKnobValue {
     /// The knob for which the value was meant.
     pub knob: Knob,
     /// The value that was refused.
@@ -70,7 +70,7 @@ pub struct Wrong {
     pub allowed: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for InvalidKnobValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             knob,
@@ -81,7 +81,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-impl std::error::Error for Wrong {}
+impl std::error::Error for InvalidKnobValue {}
 
 /// The longest tick of a kernel in milliseconds (`CONFIG_HZ=100`).
 const TICK_MS: u64 = 10;
@@ -171,7 +171,7 @@ impl Knob {
         let lines = text.lines().filter_map(|line| line.split_once(' '));
         let mut own = lines.filter(|(number, _)| *number == device);
         let Some((_, value)) = own.next() else {
-            return self.unset().to_owned();
+            return self.unset_value().to_owned();
         };
         let value = value.trim();
         match self {
@@ -181,13 +181,13 @@ impl Knob {
                 let enable = value.split(' ').next().unwrap_or_default();
                 format!("{enable} ctrl=auto")
             }
-            Self::CostModel if value.contains("ctrl=auto") => self.unset().to_owned(),
+            Self::CostModel if value.contains("ctrl=auto") => self.unset_value().to_owned(),
             _ => value.to_owned(),
         }
     }
 
     /// Returns the value of a device for which the file has no line.
-    pub fn unset(self) -> &'static str {
+    pub fn unset_value(self) -> &'static str {
         match self {
             Self::Max => Self::NO_LIMITS,
             Self::Weight | Self::BfqWeight => "default",
@@ -202,7 +202,7 @@ impl Knob {
 
     /// Returns true if the value that was read is the one that was written, up to the kernel's
     /// rounding to ticks or pages.
-    pub fn is(self, read: &str, written: &str) -> bool {
+    pub fn is_equivalent(self, read: &str, written: &str) -> bool {
         if read == written {
             return true;
         }
@@ -229,7 +229,7 @@ impl Knob {
     ///
     /// # Errors
     /// Returns a description of the accepted values if this is not one of them.
-    pub fn check(self, value: &str) -> Result<(), Wrong> {
+    pub fn check(self, value: &str) -> Result<(), InvalidKnobValue> {
         let number = |least: u64, most: u64| {
             let fits = value
                 .parse()
@@ -266,7 +266,7 @@ impl Knob {
         if fits {
             return Ok(());
         }
-        Err(Wrong {
+        Err(InvalidKnobValue {
             knob: self,
             value: value.to_owned(),
             allowed,
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_what_would_set_it_again() {
+    fn a_value_that_is_read_sets_the_same_state_again() {
         for (knob, text, value) in [
             (
                 Knob::Scheduler,
@@ -374,12 +374,19 @@ mod tests {
     fn ticks_and_pages_are_rounded_and_bounds_are_said() {
         let timeout = Knob::Tunable("timeout_sync");
         // A difference of less than the longest tick, 10 ms, is rounding.
-        assert!(timeout.is("124", "125") && timeout.is("128", "125") && !timeout.is("135", "125"));
-        assert!(Knob::ReadAhead.is("128", "130") && !Knob::ReadAhead.is("130", "128"));
-        assert!(!Knob::NrRequests.is("255", "256"));
+        assert!(
+            timeout.is_equivalent("124", "125")
+                && timeout.is_equivalent("128", "125")
+                && !timeout.is_equivalent("135", "125")
+        );
+        assert!(
+            Knob::ReadAhead.is_equivalent("128", "130")
+                && !Knob::ReadAhead.is_equivalent("130", "128")
+        );
+        assert!(!Knob::NrRequests.is_equivalent("255", "256"));
         let qos = "enable=1 ctrl=user rpct=95.00 rlat=25000";
-        assert!(Knob::CostQos.is(qos, "enable=1 ctrl=user rpct=95.00"));
-        assert!(!Knob::CostQos.is(qos, "enable=1 ctrl=user rpct=9.00"));
+        assert!(Knob::CostQos.is_equivalent(qos, "enable=1 ctrl=user rpct=95.00"));
+        assert!(!Knob::CostQos.is_equivalent(qos, "enable=1 ctrl=user rpct=9.00"));
         let wrong = Knob::BfqWeight.check("1001").unwrap_err();
         assert_eq!(
             wrong.to_string(),

@@ -1,13 +1,13 @@
 //! Linux's own controls for storage: translates policies and contracts into them, applies them to a
 //! host, and undoes that.
 //!
-//! - [`translate`] turns a policy, a drive and groups with contracts into [`Setting`]s, in the
+//! - [`translate`] turns a policy, a drive and groups with contracts into [`KnobSetting`]s, in the
 //!   order in which the kernel needs them. It is used wherever a kernel has to do the same as the
 //!   simulator.
-//! - [`Files`] is the interface to a host: a real directory tree ([`Tree`]), a recorded one that
-//!   behaves as the kernel does ([`Fake`]), or a recorded one that can only be read ([`Recorded`]).
-//! - [`Plan`] has the settings of a host for a file of contracts. [`apply`] makes them, after it
-//!   has written each old value to a [`Journal`]. [`restore`] undoes everything, even if [`apply`]
+//! - [`HostFiles`] is the interface to a host: a real directory tree ([`FileTree`]), a recorded one that
+//!   behaves as the kernel does ([`FakeHost`]), or a recorded one that can only be read ([`RecordedHost`]).
+//! - [`HostPlan`] has the settings of a host for a file of contracts. [`apply`] makes them, after it
+//!   has written each old value to a [`ApplyJournal`]. [`restore`] undoes everything, even if [`apply`]
 //!   was interrupted. [`warnings`] finds settings that have no effect.
 //! - [`guest`] boots kernels in virtual machines, and [`play`] runs scenarios under them.
 
@@ -35,18 +35,18 @@ mod translate;
 mod tunable;
 
 pub use cgroups::Cgroups;
-pub use change::{Also, Change, Entry, Ident};
+pub use change::{HostChange, Ident, JournalEntry, SideEffect};
 pub use check::{Warning, warnings};
-pub use device::{Device, Layer, NoDevice};
-pub use failed::Failed;
-pub use fake::{Fake, Killed};
-pub use files::{Files, Tree};
-pub use journal::{JOURNAL, Journal, JournalError};
-pub use knob::{Knob, Scope, Wrong};
-pub use place::{Place, Step};
-pub use plan::{Action, NO_LOW, Plan, Target, UNIT_FOLDER, Withheld};
-pub use recorded::Recorded;
-pub use run::{Applied, Restored, apply, preview, restore};
-pub use said::Said;
-pub use setting::{At, Setting};
-pub use translate::{Group, Refused, Translation, translate};
+pub use device::{HostDevice, NoDevice, StackKind};
+pub use failed::StepError;
+pub use fake::{FakeHost, Killed};
+pub use files::{FileTree, HostFiles};
+pub use journal::{ApplyJournal, JOURNAL, JournalError};
+pub use knob::{InvalidKnobValue, Knob, Scope};
+pub use place::{ApplyStep, DevicePaths};
+pub use plan::{DeviceTarget, HostPlan, NO_LOW, PlanAction, UNIT_FOLDER, WithheldSetting};
+pub use recorded::RecordedHost;
+pub use run::{ApplyCounts, RestoreCounts, apply, preview, restore};
+pub use said::StepReport;
+pub use setting::{KnobSetting, SettingPlace};
+pub use translate::{ContractGroup, Translation, TranslationRefusal, translate};

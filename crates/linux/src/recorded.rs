@@ -1,6 +1,6 @@
 //! A recorded host: a directory with copies of files. It needs neither devices nor root.
 
-use crate::files::{Files, Tree};
+use crate::files::{FileTree, HostFiles};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs;
@@ -16,11 +16,11 @@ const LINKS_MAX: usize = 40;
 /// need not be a device. A link that ends in the device's name, or a file of that name, is enough,
 /// because the number is read from `/sys/block/NAME/dev`. `/sys/dev/block` need not exist.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Recorded {
+pub struct RecordedHost {
     root: PathBuf,
 }
 
-impl Recorded {
+impl RecordedHost {
     /// Opens the recording below `root`.
     ///
     /// # Errors
@@ -71,9 +71,12 @@ impl Recorded {
     }
 
     /// Returns the tree and a path in it that contains no links.
-    fn at(&self, path: &str) -> (Tree, String) {
+    fn at(&self, path: &str) -> (FileTree, String) {
         let path = self.resolve(path);
-        (Tree::new(&self.root), path.to_string_lossy().into_owned())
+        (
+            FileTree::new(&self.root),
+            path.to_string_lossy().into_owned(),
+        )
     }
 
     /// Returns the directory in `/sys/block` of the device or partition with this name.
@@ -109,7 +112,7 @@ fn read_only() -> io::Error {
     Errno::ROFS.into()
 }
 
-impl Files for Recorded {
+impl HostFiles for RecordedHost {
     fn read(&self, path: &str) -> io::Result<String> {
         let (tree, path) = self.at(path);
         tree.read(&path)
@@ -182,7 +185,7 @@ impl Files for Recorded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, NoDevice};
+    use crate::device::{HostDevice, NoDevice};
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -204,22 +207,22 @@ mod tests {
         symlink("/dev/sda1", root.join("dev/disk/by-id/ata-disk-part1")).unwrap();
         symlink("/../outside", root.join("up")).unwrap();
         symlink("loop", root.join("loop")).unwrap();
-        let mut host = Recorded::new(&root).unwrap();
-        let disk = Device::find(&host, "/dev/disk/by-id/ata-disk").unwrap();
+        let mut host = RecordedHost::new(&root).unwrap();
+        let disk = HostDevice::find(&host, "/dev/disk/by-id/ata-disk").unwrap();
         assert_eq!(
             (&*disk.name, &*disk.number, disk.rotational),
             ("sda", "8:0", true)
         );
-        let part = Device::find(&host, "/dev/disk/by-id/ata-disk-part1");
+        let part = HostDevice::find(&host, "/dev/disk/by-id/ata-disk-part1");
         assert_eq!(part, Err(NoDevice::Partition("sda".into())));
         assert!(matches!(
-            Device::find(&host, "/dev/sdb"),
+            HostDevice::find(&host, "/dev/sdb"),
             Err(NoDevice::Missing(_))
         ));
         assert_eq!(host.read("/../up").unwrap(), "inside");
         assert!(host.read("/loop").is_err() && !host.exists("/loop"));
         assert!(host.write("/outside", "x").is_err());
-        assert!(Recorded::new(&root.join("outside")).is_err());
+        assert!(RecordedHost::new(&root.join("outside")).is_err());
         fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -6,19 +6,19 @@ mod allowlist;
 mod undo;
 
 use crate::cgroups::Cgroups;
-use crate::change::{Also, Change, Entry, Ident};
-use crate::failed::Failed;
-use crate::files::Files;
-use crate::journal::Journal;
+use crate::change::{HostChange, Ident, JournalEntry, SideEffect};
+use crate::failed::StepError;
+use crate::files::HostFiles;
+use crate::journal::ApplyJournal;
 use crate::knob::Knob;
-use crate::plan::{Action, Plan, Target};
-use crate::said::Said;
+use crate::plan::{DeviceTarget, HostPlan, PlanAction};
+use crate::said::StepReport;
 
-pub use undo::{Restored, restore};
+pub use undo::{RestoreCounts, restore};
 
 /// The numbers of steps in which a plan was applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Applied {
+pub struct ApplyCounts {
     /// The number of steps that changed something.
     pub done: usize,
     /// The number of steps that had nothing to change.
@@ -35,24 +35,24 @@ pub struct Applied {
 /// Returns the error of the first step that fails. The changes that this call had made are undone
 /// as far as possible.
 pub fn apply(
-    files: &mut dyn Files,
-    plan: &Plan,
-    journal: &mut Journal,
-    say: &mut dyn FnMut(&Said),
-) -> Result<Applied, Failed> {
+    files: &mut dyn HostFiles,
+    plan: &HostPlan,
+    journal: &mut ApplyJournal,
+    say: &mut dyn FnMut(&StepReport),
+) -> Result<ApplyCounts, StepError> {
     // The reboot has reset these changes, so that nothing may be written for them.
-    undo::of_other_boots(plan, journal)?;
+    undo::forget_other_boots(plan, journal)?;
     // This comes first, so that a value that is changed again is recorded as it was before any
     // change.
-    undo::what_is_not_in(files, plan, journal, say)?;
+    undo::undo_unplanned(files, plan, journal, say)?;
     // If this call fails, its own changes are undone. Earlier ones stay.
     let first = journal.entries().next_back().map_or(0, |e| e.id + 1);
-    let mut run = Run {
+    let mut run = ApplyRun {
         files,
         plan,
         journal,
         say,
-        applied: Applied::default(),
+        applied: ApplyCounts::default(),
     };
     let done = run.all();
     let applied = run.applied;
@@ -70,18 +70,18 @@ pub fn apply(
 /// Returns the changes that [`apply`] would make. The effects of one change on later ones are not
 /// predicted, for example the new elevator's tunables, or the files of a cgroup that does not exist
 /// yet.
-pub fn preview(files: &dyn Files, plan: &Plan, journal: &Journal) -> Vec<Said> {
+pub fn preview(files: &dyn HostFiles, plan: &HostPlan, journal: &ApplyJournal) -> Vec<StepReport> {
     let mut all = Vec::new();
     for action in &plan.actions {
         let said = match action {
-            Action::Make(folder) if !files.exists(folder) => Said::Made(folder.clone()),
-            Action::Enable(folder) if !Cgroups::is_enabled(files, folder) => {
-                Said::Enabled(folder.clone())
+            PlanAction::Make(folder) if !files.exists(folder) => StepReport::Made(folder.clone()),
+            PlanAction::Enable(folder) if !Cgroups::is_enabled(files, folder) => {
+                StepReport::Enabled(folder.clone())
             }
-            Action::Unit { file, text } if files.read(file).ok().as_ref() != Some(text) => {
-                Said::Unit(file.clone())
+            PlanAction::Unit { file, text } if files.read(file).ok().as_ref() != Some(text) => {
+                StepReport::Unit(file.clone())
             }
-            Action::Set {
+            PlanAction::Set {
                 device,
                 file,
                 knob,
@@ -94,10 +94,10 @@ pub fn preview(files: &dyn Files, plan: &Plan, journal: &Journal) -> Vec<Said> {
                     // The file appears with a cgroup or an elevator that an earlier step makes.
                     Err(_) => "not there yet".to_owned(),
                 };
-                if is_so(journal, (file, &target.ident), *knob, &from, value) {
+                if is_in_force(journal, (file, &target.ident), *knob, &from, value) {
                     continue;
                 }
-                Said::Set {
+                StepReport::Set {
                     file: file.clone(),
                     from,
                     to: knob.line(number, value),
@@ -111,31 +111,31 @@ pub fn preview(files: &dyn Files, plan: &Plan, journal: &Journal) -> Vec<Said> {
 }
 
 /// Returns true if a value is the one that is wanted, or the one that the kernel made of it before.
-fn is_so(
-    journal: &Journal,
+fn is_in_force(
+    journal: &ApplyJournal,
     (file, device): (&str, &Ident),
     knob: Knob,
     is: &str,
     asked: &str,
 ) -> bool {
-    let before = || live(journal, file, Some(device), asked);
-    knob.is(is, asked) || before().is_some_and(|(_, now)| now.as_deref() == Some(is))
+    let before = || live_entry(journal, file, Some(device), asked);
+    knob.is_equivalent(is, asked) || before().is_some_and(|(_, now)| now.as_deref() == Some(is))
 }
 
 /// Returns the entry of the journal that gave a file this value (for this device, if the file has
 /// lines), and the value that was read back.
-fn live(
-    journal: &Journal,
+fn live_entry(
+    journal: &ApplyJournal,
     path: &str,
     device: Option<&Ident>,
     asked: &str,
 ) -> Option<(u64, Option<String>)> {
     // A file can have a line for each device, so that the devices must agree as well.
     let number = |ident: Option<&Ident>| ident.map(|i| i.number.clone());
-    let own = |entry: &&Entry| number(entry.device.as_ref()) == number(device);
+    let own = |entry: &&JournalEntry| number(entry.device.as_ref()) == number(device);
     let last = journal.entries_of(path).rev().find(own)?;
     match &last.change {
-        Change::Set { new, .. } | Change::Unit { new, .. } if new == asked => {
+        HostChange::Set { new, .. } | HostChange::Unit { new, .. } if new == asked => {
             Some((last.id, last.now.clone()))
         }
         _ => None,
@@ -143,31 +143,31 @@ fn live(
 }
 
 /// The state of applying a plan.
-struct Run<'a> {
-    files: &'a mut dyn Files,
-    plan: &'a Plan,
-    journal: &'a mut Journal,
-    say: &'a mut dyn FnMut(&Said),
-    applied: Applied,
+struct ApplyRun<'a> {
+    files: &'a mut dyn HostFiles,
+    plan: &'a HostPlan,
+    journal: &'a mut ApplyJournal,
+    say: &'a mut dyn FnMut(&StepReport),
+    applied: ApplyCounts,
 }
 
-impl Run<'_> {
+impl ApplyRun<'_> {
     /// Carries out the actions of the plan in order.
-    fn all(&mut self) -> Result<(), Failed> {
+    fn all(&mut self) -> Result<(), StepError> {
         let plan = self.plan;
         let mut units = false;
         for action in &plan.actions {
             let before = self.applied.done;
             match action {
-                Action::Make(folder) => self.make(folder)?,
-                Action::Enable(folder) => self.enable(folder)?,
-                Action::Set {
+                PlanAction::Make(folder) => self.make(folder)?,
+                PlanAction::Enable(folder) => self.enable(folder)?,
+                PlanAction::Set {
                     device,
                     file,
                     knob,
                     value,
                 } => self.set(&plan.devices[*device], file, *knob, value)?,
-                Action::Unit { file, text } => {
+                PlanAction::Unit { file, text } => {
                     self.unit(file, text)?;
                     units |= self.applied.done > before;
                 }
@@ -179,13 +179,13 @@ impl Run<'_> {
         if units {
             // One reload is enough for all drop-ins, because it reads all units.
             let reloaded = self.files.reload_units();
-            reloaded.map_err(|e| Failed::step("systemd", "reload its units", e))?;
-            (self.say)(&Said::Reloaded);
+            reloaded.map_err(|e| StepError::step("systemd", "reload its units", e))?;
+            (self.say)(&StepReport::Reloaded);
         }
         Ok(())
     }
 
-    fn change(&mut self, device: Option<&Ident>, change: Change) -> Result<u64, Failed> {
+    fn change(&mut self, device: Option<&Ident>, change: HostChange) -> Result<u64, StepError> {
         let id = self
             .journal
             .change(&self.plan.boot, device.cloned(), change);
@@ -193,24 +193,24 @@ impl Run<'_> {
     }
 
     // In each of the following methods, the journal is written before the host is changed.
-    fn make(&mut self, folder: &str) -> Result<(), Failed> {
+    fn make(&mut self, folder: &str) -> Result<(), StepError> {
         if self.files.exists(folder) {
             return Ok(());
         }
         let owned = folder.to_owned();
         self.change(
             None,
-            Change::Make {
+            HostChange::Make {
                 folder: owned.clone(),
             },
         )?;
         let made = self.files.make(folder);
-        made.map_err(|e| Failed::step(folder, "create it", e))?;
-        self.did(&Said::Made(owned));
+        made.map_err(|e| StepError::step(folder, "create it", e))?;
+        self.report_step(&StepReport::Made(owned));
         Ok(())
     }
 
-    fn enable(&mut self, folder: &str) -> Result<(), Failed> {
+    fn enable(&mut self, folder: &str) -> Result<(), StepError> {
         if Cgroups::is_enabled(self.files, folder) {
             return Ok(());
         }
@@ -218,33 +218,39 @@ impl Run<'_> {
         let owned = folder.to_owned();
         self.change(
             None,
-            Change::Enable {
+            HostChange::Enable {
                 folder: owned.clone(),
             },
         )?;
         let written = self.files.write(&file, "+io");
-        written.map_err(|e| Failed::step(&file, "enable the io controller", e))?;
-        self.did(&Said::Enabled(owned));
+        written.map_err(|e| StepError::step(&file, "enable the io controller", e))?;
+        self.report_step(&StepReport::Enabled(owned));
         Ok(())
     }
 
     /// Sets a knob, and reads it back.
-    fn set(&mut self, target: &Target, file: &str, knob: Knob, value: &str) -> Result<(), Failed> {
+    fn set(
+        &mut self,
+        target: &DeviceTarget,
+        file: &str,
+        knob: Knob,
+        value: &str,
+    ) -> Result<(), StepError> {
         let number = &target.device.number;
         let text = self.files.read(file);
-        let text = text.map_err(|e| Failed::knob(knob, file, value, e))?;
+        let text = text.map_err(|e| StepError::knob(knob, file, value, e))?;
         let old = knob.value(&text, number);
-        if is_so(self.journal, (file, &target.ident), knob, &old, value) {
+        if is_in_force(self.journal, (file, &target.ident), knob, &old, value) {
             return Ok(());
         }
         // A value that is in the journal was changed by another program since. Its entry keeps the
         // value from before the first change.
-        let repaired = live(self.journal, file, Some(&target.ident), value);
+        let repaired = live_entry(self.journal, file, Some(&target.ident), value);
         let id = if let Some((id, _)) = &repaired {
             *id
         } else {
             let also = self.also(target, file, knob);
-            let change = Change::Set {
+            let change = HostChange::Set {
                 file: file.to_owned(),
                 knob: knob.to_string(),
                 old: old.clone(),
@@ -254,40 +260,40 @@ impl Run<'_> {
             self.change(Some(&target.ident), change)?
         };
         let written = self.files.write(file, &knob.line(number, value));
-        written.map_err(|e| Failed::knob(knob, file, value, e))?;
+        written.map_err(|e| StepError::knob(knob, file, value, e))?;
         let text = self.files.read(file);
-        let text = text.map_err(|e| Failed::step(file, "read it back", e))?;
+        let text = text.map_err(|e| StepError::step(file, "read it back", e))?;
         let now = knob.value(&text, number);
         // The value as the kernel has rounded it. If it differs later, another program has changed
         // it.
         self.journal.done(id, now.clone())?;
-        let said = if !knob.is(&now, value) {
+        let said = if !knob.is_equivalent(&now, value) {
             self.applied.other += 1;
-            Said::Other {
+            StepReport::Other {
                 file: file.to_owned(),
                 asked: value.to_owned(),
                 ignored: now == old,
                 is: now,
             }
         } else if repaired.is_some() {
-            Said::Repaired {
+            StepReport::Repaired {
                 file: file.to_owned(),
                 from: old,
                 to: now,
             }
         } else {
-            Said::Set {
+            StepReport::Set {
                 file: file.to_owned(),
                 from: old,
                 to: now,
             }
         };
-        self.did(&said);
+        self.report_step(&said);
         Ok(())
     }
 
     /// Returns the values that the kernel resets together with a knob, as they are now.
-    fn also(&self, target: &Target, file: &str, knob: Knob) -> Vec<Also> {
+    fn also(&self, target: &DeviceTarget, file: &str, knob: Knob) -> Vec<SideEffect> {
         let directory = target.device.directory();
         let mut all: Vec<String> = match knob {
             Knob::Scheduler => {
@@ -318,20 +324,20 @@ impl Run<'_> {
         let also = all.into_iter().filter_map(|file| {
             let text = self.files.read(&file).ok()?;
             let old = undo::value(&file, &text, number);
-            Some(Also { file, old })
+            Some(SideEffect { file, old })
         });
         also.collect()
     }
 
     /// Writes a drop-in of systemd.
-    fn unit(&mut self, file: &str, text: &str) -> Result<(), Failed> {
+    fn unit(&mut self, file: &str, text: &str) -> Result<(), StepError> {
         let old = self.files.read(file).ok();
         if old.as_deref() == Some(text) {
             return Ok(());
         }
         // An existing entry has the content from before the first run, which must not be lost.
-        if live(self.journal, file, None, text).is_none() {
-            let change = Change::Unit {
+        if live_entry(self.journal, file, None, text).is_none() {
+            let change = HostChange::Unit {
                 file: file.to_owned(),
                 old,
                 new: text.to_owned(),
@@ -339,12 +345,12 @@ impl Run<'_> {
             self.change(None, change)?;
         }
         let written = self.files.replace(file, text);
-        written.map_err(|e| Failed::step(file, "write it", e))?;
-        self.did(&Said::Unit(file.to_owned()));
+        written.map_err(|e| StepError::step(file, "write it", e))?;
+        self.report_step(&StepReport::Unit(file.to_owned()));
         Ok(())
     }
 
-    fn did(&mut self, said: &Said) {
+    fn report_step(&mut self, said: &StepReport) {
         self.applied.done += 1;
         (self.say)(said);
     }

@@ -5,7 +5,7 @@ use weir_config::one_line;
 
 /// A step that was done, or that could not be done.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Said {
+pub enum StepReport {
     /// A file was given a value.
     Set {
         /// The file that was written.
@@ -63,7 +63,7 @@ pub enum Said {
     },
 }
 
-impl Said {
+impl StepReport {
     /// Returns true if the line is shown even if the user did not ask for the steps.
     pub fn is_warning(&self) -> bool {
         matches!(
@@ -104,7 +104,7 @@ impl Said {
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for StepReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Other users can name cgroups, and the names are printed on root's terminal.
         f.write_str(&one_line(&self.line()))

@@ -1,20 +1,20 @@
 //! Translates a policy with its contracts into the kernel's knobs. Hosts, guests and comparisons
 //! all use this translation.
 
-use crate::knob::{Knob, Wrong};
-use crate::setting::{At, Setting};
+use crate::knob::{InvalidKnobValue, Knob};
+use crate::setting::{KnobSetting, SettingPlace};
 use crate::tunable;
 use std::fmt;
 use weir_config::Policy;
 use weir_config::apply::Queue;
-use weir_config::policy::{self, Node, Setup};
+use weir_config::policy::{self, GroupNode, Setup};
 use weir_core::control::low::{self, Directions};
 use weir_core::elevator::Config;
 use weir_core::{Capacity, Contract, DriveShape, Knobs, LowKnobs, Max, Span};
 
 /// A cgroup with the contract of its members together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Group {
+pub struct ContractGroup {
     /// The index of the parent, which precedes the group. `None` if the parent is the root.
     pub parent: Option<usize>,
     /// The contract of the group, as it is written in the file.
@@ -27,30 +27,30 @@ pub struct Group {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Translation {
     /// The settings, in the order in which they are written.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<KnobSetting>,
     /// The differences between the kernel and the policy, a sentence for each.
     pub notes: Vec<String>,
 }
 
 /// The reason why the kernel cannot do what a policy does.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused {
+pub struct TranslationRefusal {
     /// The part of the policy that is refused, and the reason.
     pub what: String,
     /// The remedy for the user.
     pub help: String,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for TranslationRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}; {}", self.what, self.help)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for TranslationRefusal {}
 
-impl From<Wrong> for Refused {
-    fn from(wrong: Wrong) -> Self {
+impl From<InvalidKnobValue> for TranslationRefusal {
+    fn from(wrong: InvalidKnobValue) -> Self {
         Self {
             what: format!("{} cannot be \"{}\"", wrong.knob, wrong.value),
             help: format!("the kernel takes {}", wrong.allowed),
@@ -73,10 +73,10 @@ pub fn translate(
     policy: &Policy,
     queue: &Queue,
     (capacity, shape): (Option<Capacity>, Option<&DriveShape>),
-    groups: &[Group],
-) -> Result<Translation, Refused> {
+    groups: &[ContractGroup],
+) -> Result<Translation, TranslationRefusal> {
     can_be(policy)?;
-    let nodes = groups.iter().map(|group| Node {
+    let nodes = groups.iter().map(|group| GroupNode {
         parent: group.parent,
         contract: group.contract,
     });
@@ -86,24 +86,32 @@ pub fn translate(
         let cost = shape.map_or(*cost, |shape| cost.filled(shape));
         let model = policy::cost_model(&cost);
         let qos = policy::cost_qos(&cost);
-        settings.push(Setting::new(At::Root, Knob::CostModel, model)?);
-        settings.push(Setting::new(
-            At::Root,
+        settings.push(KnobSetting::new(
+            SettingPlace::Root,
+            Knob::CostModel,
+            model,
+        )?);
+        settings.push(KnobSetting::new(
+            SettingPlace::Root,
             Knob::CostQos,
             format!("enable=1 {qos}"),
         )?);
     }
     let mut notes = notes(policy, &setup);
     for (place, (told, group)) in setup.contracts().iter().zip(groups).enumerate() {
-        let at = At::Group(place);
+        let at = SettingPlace::Group(place);
         if matches!(setup.elevator, Config::Bfq(_)) {
-            settings.push(Setting::new(at, Knob::BfqWeight, told.share.to_string())?);
+            settings.push(KnobSetting::new(
+                at,
+                Knob::BfqWeight,
+                told.share.to_string(),
+            )?);
         }
         if setup.controllers.cost.is_some() {
-            settings.push(Setting::new(at, Knob::Weight, told.share.to_string())?);
+            settings.push(KnobSetting::new(at, Knob::Weight, told.share.to_string())?);
         }
         if setup.controllers.max && told.max.is_limited() {
-            settings.push(Setting::new(at, Knob::Max, limits(&told.max))?);
+            settings.push(KnobSetting::new(at, Knob::Max, limits(&told.max))?);
             let both = told.max.bandwidth > 0 || told.max.iops > 0;
             note_once(&mut notes, both, BOTH_WAYS);
             note_once(&mut notes, told.max.burst > Span::ZERO, NO_BURST);
@@ -115,13 +123,13 @@ pub fn translate(
         let knobs = setup.knobs(group.knobs);
         let low = setup.controllers.low.as_ref();
         if let Some(low) = low.and_then(|tunables| low_limits(told, &knobs.low, tunables)) {
-            settings.push(Setting::new(at, Knob::Low, low)?);
+            settings.push(KnobSetting::new(at, Knob::Low, low)?);
         }
         let latency = knobs.latency;
         if latency > Span::ZERO {
             // The file is in microseconds, and 0 would switch the target off.
             let target = format!("target={}", (latency.as_nanos() / 1_000).max(1));
-            settings.push(Setting::new(at, Knob::Latency, target)?);
+            settings.push(KnobSetting::new(at, Knob::Latency, target)?);
         }
     }
     // The sort is stable, so that the groups of a knob stay in their order.
@@ -145,9 +153,9 @@ fn note_once(notes: &mut Vec<String>, is_so: bool, note: &str) {
 }
 
 /// Refuses elevators and tunables for which Linux has no equivalent.
-fn can_be(policy: &Policy) -> Result<(), Refused> {
+fn can_be(policy: &Policy) -> Result<(), TranslationRefusal> {
     let refused = |what: &str, help: &str| {
-        Err(Refused {
+        Err(TranslationRefusal {
             what: format!("policy \"{}\": {what}", policy.word()),
             help: help.to_owned(),
         })
@@ -207,10 +215,10 @@ fn notes(policy: &Policy, setup: &Setup) -> Vec<String> {
 }
 
 /// Returns the settings of the device itself.
-fn of_device(setup: &Setup, queue: &Queue) -> Result<Vec<Setting>, Wrong> {
+fn of_device(setup: &Setup, queue: &Queue) -> Result<Vec<KnobSetting>, InvalidKnobValue> {
     let mut settings = Vec::new();
     let mut set = |knob, value: String| {
-        settings.push(Setting::new(At::Device, knob, value)?);
+        settings.push(KnobSetting::new(SettingPlace::Device, knob, value)?);
         Ok(())
     };
     set(Knob::Scheduler, setup.elevator.kind().name.to_owned())?;

@@ -4,7 +4,7 @@ use weir_core::elevator::Config;
 
 /// A file below `queue/iosched`, with the tunable of Weir that it corresponds to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Tunable {
+pub(crate) struct TunableFile {
     /// The elevator that has the file.
     elevator: &'static str,
     /// The tunable of Weir's elevator of that name.
@@ -31,8 +31,8 @@ const fn file(
     file: &'static str,
     unit: u64,
     bounds: (u64, u64),
-) -> Tunable {
-    Tunable {
+) -> TunableFile {
+    TunableFile {
         elevator,
         tunable: file,
         file,
@@ -42,16 +42,16 @@ const fn file(
     }
 }
 
-const fn ticks(mut tunable: Tunable) -> Tunable {
+const fn ticks(mut tunable: TunableFile) -> TunableFile {
     tunable.ticks = true;
     tunable
 }
 
 /// All files of all elevators.
-pub(crate) const ALL: &[Tunable] = &[
+pub(crate) const ALL: &[TunableFile] = &[
     file("bfq", "strict_guarantees", 1, (0, 1)),
     file("bfq", "low_latency", 1, (0, 1)),
-    Tunable {
+    TunableFile {
         // slice_idle has two files. The one in microseconds loses nothing by rounding.
         tunable: "slice_idle",
         ..file("bfq", "slice_idle_us", US, (0, INT))
@@ -76,7 +76,7 @@ pub(crate) const ALL: &[Tunable] = &[
 pub(crate) const ASYNC_DEPTH: &str = "async_depth";
 
 /// Returns the tunable whose file has this name.
-pub(crate) fn find(name: &str) -> Option<&'static Tunable> {
+pub(crate) fn find(name: &str) -> Option<&'static TunableFile> {
     ALL.iter().find(|t| t.file == name)
 }
 

@@ -14,18 +14,18 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 use weir_core::random::Rng;
-use weir_manage::api::{Changes, Client, Error as Refused, Outcome, Status, Volume};
+use weir_manage::api::{Changes, Error as Refused, ManagementClient, Outcome, Status, Volume};
 
-type Ended<T> = Result<T, Box<dyn Error + Send + Sync>>;
+type ExampleResult<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-fn main() -> Ended<()> {
+fn main() -> ExampleResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [socket, count] = &arguments[..] else {
         return Err("usage: changes SOCKET COUNT".into());
     };
     let (socket, count) = (PathBuf::from(socket), count.parse()?);
     let (stop, apart) = (AtomicBool::new(false), AtomicU64::new(0));
-    let mut seen = Seen::default();
+    let mut seen = RunTally::default();
     let looks = std::thread::scope(|scope| {
         let reader = scope.spawn(|| look(&socket, &stop, &apart));
         let changed = seen.change(&socket, count);
@@ -33,7 +33,7 @@ fn main() -> Ended<()> {
         changed.and_then(|()| reader.join().map_err(|_| "the reader panicked")?)
     })?;
     seen.compare_file(&socket)?;
-    let Seen {
+    let RunTally {
         made,
         lost,
         races,
@@ -53,8 +53,8 @@ fn main() -> Ended<()> {
 
 /// Polls the two volumes that are changed together, and counts how often they differ. Returns the
 /// number of polls.
-fn look(socket: &Path, stop: &AtomicBool, apart: &AtomicU64) -> Ended<u64> {
-    let client = Client::new(socket)?;
+fn look(socket: &Path, stop: &AtomicBool, apart: &AtomicU64) -> ExampleResult<u64> {
+    let client = ManagementClient::new(socket)?;
     let mut looks = 0;
     while !stop.load(Ordering::Relaxed) {
         let status: Status = client.get("/v1/status")?;
@@ -72,7 +72,7 @@ fn look(socket: &Path, stop: &AtomicBool, apart: &AtomicU64) -> Ended<u64> {
 }
 
 #[derive(Default)]
-struct Seen {
+struct RunTally {
     /// The number of the last change that the server has reported.
     last: u64,
     made: u64,
@@ -81,22 +81,22 @@ struct Seen {
     won: u64,
 }
 
-impl Seen {
+impl RunTally {
     /// Makes a change, and remembers its number. A change without effect has the number 0.
     fn send(
         &mut self,
-        client: &Client,
+        client: &ManagementClient,
         method: &str,
         path: &str,
         body: &impl Serialize,
-    ) -> Ended<()> {
+    ) -> ExampleResult<()> {
         let outcome: Outcome = client.send(method, path, body, None)?;
         self.last = self.last.max(outcome.change.number);
         Ok(())
     }
 
-    fn change(&mut self, socket: &Path, count: u64) -> Ended<()> {
-        let client = Client::new(socket)?;
+    fn change(&mut self, socket: &Path, count: u64) -> ExampleResult<()> {
+        let client = ManagementClient::new(socket)?;
         let mut rng = Rng::new(count);
         while self.made < count {
             match self.made % 10 {
@@ -111,7 +111,7 @@ impl Seen {
     }
 
     /// Sets a key, and reads it back.
-    fn set(&mut self, client: &Client, rng: &mut Rng) -> Ended<()> {
+    fn set(&mut self, client: &ManagementClient, rng: &mut Rng) -> ExampleResult<()> {
         let name = format!("v{}", rng.range(0, 1));
         let (key, value) = match rng.range(0, 3) {
             0 => ("share", json!(rng.range(1, 1000))),
@@ -133,7 +133,7 @@ impl Seen {
     }
 
     /// Sets the same max of two volumes in one change.
-    fn two_at_once(&mut self, client: &Client, rng: &mut Rng) -> Ended<()> {
+    fn two_at_once(&mut self, client: &ManagementClient, rng: &mut Rng) -> ExampleResult<()> {
         let value = rng.range(100_000, 900_000);
         let edit = |name| json!({ "key": ["volume", name, "max", "iops"], "value": value });
         let body = json!({ "edits": [edit("v2"), edit("v3")] });
@@ -147,7 +147,7 @@ impl Seen {
     }
 
     /// Adds, grows and removes a volume.
-    fn come_and_go(&mut self, client: &Client) -> Ended<()> {
+    fn come_and_go(&mut self, client: &ManagementClient) -> ExampleResult<()> {
         let path = "/v1/volumes/passing";
         let body = json!({ "drive": "d", "size": "1MiB" });
         self.send(client, "PUT", path, &body)?;
@@ -161,7 +161,7 @@ impl Seen {
     }
 
     /// Makes a change and undoes it.
-    fn undo(&mut self, client: &Client) -> Ended<()> {
+    fn undo(&mut self, client: &ManagementClient) -> ExampleResult<()> {
         let before: Vec<Volume> = client.get("/v1/volumes")?;
         self.send(client, "PATCH", "/v1/volumes/v0", &json!({ "share": 1234 }))?;
         self.send(client, "POST", "/v1/undo", &json!({}))?;
@@ -173,7 +173,7 @@ impl Seen {
     }
 
     /// Lets ten clients that have read the same state change it at once. Exactly one must succeed.
-    fn race(&mut self, socket: &Path, client: &Client) -> Ended<()> {
+    fn race(&mut self, socket: &Path, client: &ManagementClient) -> ExampleResult<()> {
         let path = "/v1/volumes/v1";
         let volume: Volume = client.get(path)?;
         // None of these values is the present one. Setting the present value would change nothing,
@@ -188,7 +188,7 @@ impl Seen {
                 .collect();
             let tries = tries.into_iter();
             let ended = tries.map(|t| t.join().map_err(|_| "a client panicked")?);
-            ended.collect::<Ended<Vec<u64>>>()
+            ended.collect::<ExampleResult<Vec<u64>>>()
         })?;
         let won = won.into_iter().filter(|number| *number > 0);
         self.races += 1;
@@ -201,8 +201,8 @@ impl Seen {
     }
 
     /// Checks that the file has the configuration in force.
-    fn compare_file(&mut self, socket: &Path) -> Ended<()> {
-        let client = Client::new(socket)?;
+    fn compare_file(&mut self, socket: &Path) -> ExampleResult<()> {
+        let client = ManagementClient::new(socket)?;
         let status: Status = client.get("/v1/status")?;
         let file = status.file.ok_or("the server has a file")?;
         self.lost += u64::from(std::fs::read_to_string(file)? != client.text("/v1/config")?);
@@ -213,8 +213,8 @@ impl Seen {
 }
 
 /// Returns the number of the change, or 0 if another client was first.
-fn attempt(socket: &Path, path: &str, etag: &str, share: u64) -> Ended<u64> {
-    let client = Client::new(socket)?;
+fn attempt(socket: &Path, path: &str, etag: &str, share: u64) -> ExampleResult<u64> {
+    let client = ManagementClient::new(socket)?;
     let body: Value = json!({ "share": share });
     match client.send::<Outcome>("PATCH", path, &body, Some(etag)) {
         Ok(outcome) => Ok(outcome.change.number),

@@ -10,7 +10,7 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use weir_config::{Id, Manage};
 
-use crate::error::Refused;
+use crate::error::RequestRefusal;
 
 /// The minimum number of characters of a token.
 const TOKEN_MIN: usize = 16;
@@ -69,7 +69,7 @@ fn own_users() -> [u32; 2] {
 
 /// The users, the groups and the token that are authorised.
 #[derive(Debug)]
-pub(crate) struct Access {
+pub(crate) struct AccessRules {
     users: Vec<u32>,
     groups: Vec<u32>,
     token: Option<String>,
@@ -77,7 +77,7 @@ pub(crate) struct Access {
     ports: Vec<u16>,
 }
 
-impl Access {
+impl AccessRules {
     /// Reads the access rules of the configuration. Makes the token if its file does not exist.
     pub(crate) fn new(manage: &Manage, ports: Vec<u16>) -> Result<Self, String> {
         let mut users = own_users().to_vec();
@@ -103,8 +103,8 @@ impl Access {
         headers: &HeaderMap,
         page: bool,
         writes: bool,
-    ) -> Result<(), Refused> {
-        let forbidden = |error: String| Err(Refused::new(StatusCode::FORBIDDEN, error));
+    ) -> Result<(), RequestRefusal> {
+        let forbidden = |error: String| Err(RequestRefusal::new(StatusCode::FORBIDDEN, error));
         match peer {
             Peer::Metrics => Ok(()),
             Peer::Process { user, group, .. } => {
@@ -124,19 +124,19 @@ impl Access {
                     return Ok(());
                 }
                 let error = "the token is missing or wrong; send the token of manage.token_file as Authorization: Bearer TOKEN";
-                Err(Refused::new(StatusCode::UNAUTHORIZED, error))
+                Err(RequestRefusal::new(StatusCode::UNAUTHORIZED, error))
             }
         }
     }
 
     /// Checks the requested host name. If a page of another site has its name resolve to this
     /// machine (DNS rebinding), its requests name that host.
-    pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Refused> {
+    pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         if host.is_some_and(|host| self.is_own(host)) {
             return Ok(());
         }
-        Err(Refused::new(
+        Err(RequestRefusal::new(
             StatusCode::MISDIRECTED_REQUEST,
             "the host name is not permitted; use 127.0.0.1, [::1] or localhost, with the port",
         ))
@@ -264,8 +264,8 @@ mod tests {
         headers
     }
 
-    fn access() -> Access {
-        Access {
+    fn access() -> AccessRules {
+        AccessRules {
             users: vec![0, 7],
             groups: vec![9],
             token: Some("0123456789abcdef".to_owned()),

@@ -1,8 +1,8 @@
 //! Changes of the running server, one after the other. Each is made completely or refused
 //! completely.
 //!
-//! [`Control`] owns the server. It makes changes ([`Control::change`], [`Control::undo`],
-//! [`Control::reload`]) and publishes the state after each ([`Published`]), so that readers never
+//! [`ChangeControl`] owns the server. It makes changes ([`ChangeControl::change`], [`ChangeControl::undo`],
+//! [`ChangeControl::reload`]) and publishes the state after each ([`PublishedState`]), so that readers never
 //! wait for a change.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,16 +10,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
-use crate::api::{Change, Edit, Outcome, Words};
+use crate::api::{Change, Edit, JsonTable, Outcome};
 use axum::http::StatusCode;
-use weir_config::Room;
-use weir_config::units::Rate;
-use weir_serve::Server;
+use weir_config::DriveRoom;
+use weir_config::units::BytesPerSecond;
+use weir_serve::LiveServer;
 
-use crate::document::{Document, Replaced};
-use crate::error::Refused;
+use crate::document::{ConfigDocument, ReplacedValue};
+use crate::error::RequestRefusal;
 use crate::file::ConfigFile;
-use crate::journal::{Back, Journal};
+use crate::journal::{ChangeJournal, UndoData};
 use crate::now_ms;
 use crate::reach::Reach;
 
@@ -28,7 +28,7 @@ pub(crate) const KINDS: [&str; 3] = ["drive", "tenant", "volume"];
 
 /// The circumstances of a change.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct How {
+pub(crate) struct ChangeContext {
     /// The author of the change, for the journal.
     pub(crate) by: String,
     /// True to check the change and return its result without making it.
@@ -73,11 +73,11 @@ pub(crate) enum TableState {
 /// The configuration in force, with derived values. It is replaced as a whole by each change, so
 /// that readers never wait for one.
 #[derive(Debug)]
-pub(crate) struct Published {
+pub(crate) struct PublishedState {
     pub(crate) config: weir_config::Server,
-    pub(crate) words: Tables,
+    pub(crate) words: ConfigTables,
     /// The promised and the free part of each drive's capacity, by the drive's name.
-    pub(crate) rooms: BTreeMap<String, Room>,
+    pub(crate) rooms: BTreeMap<String, DriveRoom>,
     /// The block device of each volume that has one, by the volume's name.
     pub(crate) devices: BTreeMap<String, String>,
     /// The number of the last change of each table that was changed.
@@ -93,30 +93,30 @@ pub(crate) struct Published {
     pub(crate) changes: Vec<Change>,
 }
 
-impl Published {
+impl PublishedState {
     /// Returns the `ETag` of a table.
     pub(crate) fn etag(&self, kind: &str, name: &str) -> String {
         etag(self.run, &self.versions, kind, name)
     }
 
     /// Returns the configuration of a table, or `None` if it does not exist.
-    pub(crate) fn words(&self, kind: &'static str, name: &str) -> Option<&Words> {
+    pub(crate) fn words(&self, kind: &'static str, name: &str) -> Option<&JsonTable> {
         self.words.get(&(kind, name.to_owned()))
     }
 }
 
 /// The server, and the state that a change affects.
 #[derive(Debug)]
-pub(crate) struct Control {
-    inner: Mutex<Inner>,
-    server: Arc<Shared>,
-    published: RwLock<Arc<Published>>,
+pub(crate) struct ChangeControl {
+    inner: Mutex<ControlState>,
+    server: Arc<SharedServer>,
+    published: RwLock<Arc<PublishedState>>,
 }
 
-/// The server, or `None` after it was taken back. The lock is taken after that of [`Inner`]. It is
+/// The server, or `None` after it was taken back. The lock is taken after that of [`ControlState`]. It is
 /// not held while the configuration file is read or written, so that a file system that hangs does
 /// not prevent taking the server.
-type Shared = Mutex<Option<Server>>;
+type SharedServer = Mutex<Option<LiveServer>>;
 
 /// The times that a change in progress is given when the server ends.
 #[derive(Clone, Copy, Debug)]
@@ -128,24 +128,24 @@ pub(crate) struct Patience {
 }
 
 #[derive(Debug)]
-struct Inner {
-    server: Arc<Shared>,
+struct ControlState {
+    server: Arc<SharedServer>,
     /// The configuration in force as a document, from which the text and the tables are derived.
-    document: Document,
+    document: ConfigDocument,
     text: String,
-    words: Tables,
+    words: ConfigTables,
     /// The promised and the free part of each drive's capacity, by the drive's name.
-    rooms: BTreeMap<String, Room>,
+    rooms: BTreeMap<String, DriveRoom>,
     file: Option<ConfigFile>,
     reach: Reach,
-    journal: Journal,
+    journal: ChangeJournal,
     versions: Versions,
     run: u64,
     last: u64,
 }
 
 /// The configuration of each table, by kind and name.
-type Tables = BTreeMap<(&'static str, String), Words>;
+type ConfigTables = BTreeMap<(&'static str, String), JsonTable>;
 
 /// The number of the last change of each table that was changed, by kind and name.
 type Versions = BTreeMap<(String, String), u64>;
@@ -158,21 +158,25 @@ fn etag(run: u64, versions: &Versions, kind: &str, name: &str) -> String {
 }
 
 /// A change that has been prepared but not checked.
-struct Planned {
-    document: Document,
+struct PlannedChange {
+    document: ConfigDocument,
     text: String,
     /// The new text of the file, if the change is to be saved.
     saved: Option<String>,
-    back: Back,
+    back: UndoData,
     undoes: Option<u64>,
 }
 
-impl Control {
+impl ChangeControl {
     /// Takes over a server. `text` is the text of its configuration, and `file` the path from which
     /// it was read.
-    pub(crate) fn new(server: Server, file: Option<PathBuf>, text: String) -> Result<Self, String> {
-        let document = Document::parse(&text)?;
-        let inner = Inner {
+    pub(crate) fn new(
+        server: LiveServer,
+        file: Option<PathBuf>,
+        text: String,
+    ) -> Result<Self, String> {
+        let document = ConfigDocument::parse(&text)?;
+        let inner = ControlState {
             rooms: rooms(server.config()),
             reach: Reach::new(server.config(), file.as_deref()),
             server: Arc::new(Mutex::new(Some(server))),
@@ -180,7 +184,7 @@ impl Control {
             document,
             file: file.map(|path| ConfigFile::new(path, text.clone())),
             text,
-            journal: Journal::default(),
+            journal: ChangeJournal::default(),
             versions: BTreeMap::new(),
             // Two runs of the server do not start in the same millisecond.
             run: now_ms(),
@@ -195,7 +199,7 @@ impl Control {
     }
 
     /// Returns the configuration in force, with derived values.
-    pub(crate) fn published(&self) -> Arc<Published> {
+    pub(crate) fn published(&self) -> Arc<PublishedState> {
         let published = self.published.read();
         Arc::clone(&published.unwrap_or_else(PoisonError::into_inner))
     }
@@ -205,7 +209,7 @@ impl Control {
     /// A change in progress gets some time to end. If it hangs in the configuration's file system,
     /// the server is taken without it. If it holds the server itself for longer, because the
     /// storage of a volume hangs, the result is `None`.
-    pub(crate) fn take(&self, patience: Patience) -> Option<Server> {
+    pub(crate) fn take(&self, patience: Patience) -> Option<LiveServer> {
         let begun = Instant::now();
         let ended = lock_until(&self.inner, begun + patience.file);
         if ended.is_none() {
@@ -214,34 +218,45 @@ impl Control {
         lock_until(&self.server, begun + patience.storage)?.take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ControlState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes edits, all of them or none.
-    pub(crate) fn change(&self, edits: &[Edit], how: &How) -> Result<Outcome, Refused> {
+    pub(crate) fn change(
+        &self,
+        edits: &[Edit],
+        how: &ChangeContext,
+    ) -> Result<Outcome, RequestRefusal> {
         let mut inner = self.lock();
         inner.check(how)?;
         let mut document = inner.document.clone();
         let back = edit(&mut document, edits)?;
         let text = document.to_string();
         let saved = inner.saved(how.save, &text, |document| edit(document, edits).map(drop))?;
-        let planned = Planned {
+        let planned = PlannedChange {
             text,
             document,
             saved,
-            back: Back::Edits(back),
+            back: UndoData::Edits(back),
             undoes: None,
         };
-        let outcome = inner.put_in_force(planned, how)?;
+        let outcome = inner.apply_planned(planned, how)?;
         self.publish(&inner, how);
         Ok(outcome)
     }
 
     /// Undoes a change.
-    pub(crate) fn undo(&self, number: Option<u64>, how: &How) -> Result<Outcome, Refused> {
+    pub(crate) fn undo(
+        &self,
+        number: Option<u64>,
+        how: &ChangeContext,
+    ) -> Result<Outcome, RequestRefusal> {
         let mut inner = self.lock();
-        let (change, back) = inner.journal.back(number).map_err(Refused::conflict)?;
+        let (change, back) = inner
+            .journal
+            .back(number)
+            .map_err(RequestRefusal::conflict)?;
         // A change that was kept in memory only is not in the file, so that undoing it must not
         // change the file.
         let (number, save) = (change.number, how.save.or(Some(change.saved)));
@@ -252,34 +267,34 @@ impl Control {
         let saved = inner.saved(save, &text, |document| {
             put_back(document, &back, number).map(drop)
         })?;
-        let planned = Planned {
+        let planned = PlannedChange {
             text,
             document,
             saved,
             back: replaced,
             undoes: Some(number),
         };
-        let outcome = inner.put_in_force(planned, how)?;
+        let outcome = inner.apply_planned(planned, how)?;
         self.publish(&inner, how);
         Ok(outcome)
     }
 
     /// Reads the configuration file again and applies it.
-    pub(crate) fn reload(&self, how: &How) -> Result<Outcome, Refused> {
+    pub(crate) fn reload(&self, how: &ChangeContext) -> Result<Outcome, RequestRefusal> {
         let mut inner = self.lock();
         let Some(file) = &inner.file else {
-            return Err(Refused::conflict(
+            return Err(RequestRefusal::conflict(
                 "the server has no configuration file that could be read again",
             ));
         };
         let read = weir_config::file_text(file.path());
-        let (_, text) = read.map_err(|problems| Refused::problems(&problems))?;
-        let document = Document::parse(&text);
-        let planned = Planned {
+        let (_, text) = read.map_err(|problems| RequestRefusal::problems(&problems))?;
+        let document = ConfigDocument::parse(&text);
+        let planned = PlannedChange {
             // Text that is not TOML is refused below, with line and column.
             document: document.unwrap_or_else(|_| inner.document.clone()),
             saved: None,
-            back: Back::Text {
+            back: UndoData::Text {
                 before: inner.text.clone(),
                 after: text.clone(),
             },
@@ -287,11 +302,11 @@ impl Control {
             undoes: None,
         };
         // Any authorised client may reload without confinement, because root wrote the file.
-        let whole = How {
+        let whole = ChangeContext {
             confined: false,
             ..how.clone()
         };
-        let outcome = inner.put_in_force(planned, &whole)?;
+        let outcome = inner.apply_planned(planned, &whole)?;
         // The text in force is that of the file now.
         if let Some(file) = inner.file.as_mut().filter(|_| !how.dry_run) {
             file.text = text;
@@ -301,7 +316,7 @@ impl Control {
     }
 
     /// Publishes the state after a change, unless it was a dry run.
-    fn publish(&self, inner: &Inner, how: &How) {
+    fn publish(&self, inner: &ControlState, how: &ChangeContext) {
         if !how.dry_run
             && let Some(published) = inner.publish()
         {
@@ -316,13 +331,17 @@ impl Control {
     }
 }
 
-impl Inner {
+impl ControlState {
     /// Checks a prepared change, then applies it to the server, the file and the journal.
-    fn put_in_force(&mut self, planned: Planned, how: &How) -> Result<Outcome, Refused> {
-        let config = with(&self.server, |server| {
+    fn apply_planned(
+        &mut self,
+        planned: PlannedChange,
+        how: &ChangeContext,
+    ) -> Result<Outcome, RequestRefusal> {
+        let config = with_server(&self.server, |server| {
             let name = server.config().file().to_owned();
             weir_config::parse_again(&name, &planned.text, server.config())
-                .map_err(|problems| Refused::problems(&problems))
+                .map_err(|problems| RequestRefusal::problems(&problems))
         })?;
         if how.confined {
             self.reach.check(&config)?;
@@ -337,10 +356,10 @@ impl Inner {
                 ..Change::default()
             },
             dry_run: how.dry_run,
-            promised: sums(&rooms),
+            promised: promise_sentences(&rooms),
         };
         if how.dry_run {
-            let tried = with(&self.server, |server| Ok(server.would_reload(&config)?));
+            let tried = with_server(&self.server, |server| Ok(server.would_reload(&config)?));
             outcome.change.lines = tried?;
             return Ok(outcome);
         }
@@ -353,7 +372,7 @@ impl Inner {
             _ => None,
         };
         // The server is locked only for the reload, and not while the file is written.
-        let made = with(&self.server, |server| Ok(server.reload(&config)?));
+        let made = with_server(&self.server, |server| Ok(server.reload(&config)?));
         outcome.change.lines = made?;
         // Root or the server's own user named the storage, so that others may use it from now on.
         if !how.confined {
@@ -391,10 +410,10 @@ impl Inner {
     }
 
     /// Returns the present state for readers, or `None` if the server was taken back.
-    fn publish(&self) -> Option<Published> {
+    fn publish(&self) -> Option<PublishedState> {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         let server = server.as_ref()?;
-        Some(Published {
+        Some(PublishedState {
             config: server.config().clone(),
             devices: server.devices(),
             words: self.words.clone(),
@@ -418,23 +437,23 @@ impl Inner {
 
     /// Checks the precondition of a change. Earlier changes are complete by now, because the caller
     /// holds the lock.
-    fn check(&self, how: &How) -> Result<(), Refused> {
+    fn check(&self, how: &ChangeContext) -> Result<(), RequestRefusal> {
         let Some(Expected { kind, name, state }) = &how.expected else {
             return Ok(());
         };
         let is_there = self.words.contains_key(&(*kind, name.clone()));
         match state {
-            TableState::Absent if is_there => {
-                Err(Refused::conflict(format!("{kind} {name:?} already exists")))
-            }
+            TableState::Absent if is_there => Err(RequestRefusal::conflict(format!(
+                "{kind} {name:?} already exists"
+            ))),
             TableState::Absent => Ok(()),
-            _ if !is_there => Err(Refused::not_found(&format!("{kind} {name:?}"))),
+            _ if !is_there => Err(RequestRefusal::not_found(&format!("{kind} {name:?}"))),
             TableState::Unchanged(etag)
                 if *etag != self::etag(self.run, &self.versions, kind, name) =>
             {
                 let error =
                     format!("{kind}.{name} has been changed since it was read; read it again");
-                Err(Refused::new(StatusCode::PRECONDITION_FAILED, error))
+                Err(RequestRefusal::new(StatusCode::PRECONDITION_FAILED, error))
             }
             TableState::Present | TableState::Unchanged(_) => Ok(()),
         }
@@ -446,12 +465,12 @@ impl Inner {
         &self,
         wanted: Option<bool>,
         changed: &str,
-        change: impl FnOnce(&mut Document) -> Result<(), Refused>,
-    ) -> Result<Option<String>, Refused> {
+        change: impl FnOnce(&mut ConfigDocument) -> Result<(), RequestRefusal>,
+    ) -> Result<Option<String>, RequestRefusal> {
         let file = match (&self.file, wanted) {
             (_, Some(false)) | (None, None) => return Ok(None),
             (None, Some(true)) => {
-                return Err(Refused::conflict(
+                return Err(RequestRefusal::conflict(
                     "the server has no configuration file in which the change could be saved; use save=false",
                 ));
             }
@@ -463,7 +482,7 @@ impl Inner {
             Ok(true) => {
                 let error =
                     format!("{shown} has been changed since the server read it; reload it first");
-                return Err(Refused::conflict(error));
+                return Err(RequestRefusal::conflict(error));
             }
             Err(problems) => {
                 let why: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
@@ -475,12 +494,12 @@ impl Inner {
         if file.text == self.text {
             return Ok(Some(changed.to_owned()));
         }
-        let mut document = Document::parse(&file.text).map_err(Refused::conflict)?;
+        let mut document = ConfigDocument::parse(&file.text).map_err(RequestRefusal::conflict)?;
         change(&mut document)?;
         let text = document.to_string();
         // A restart reads this text, without the changes that are kept in memory only.
         if let Err(problems) = weir_config::parse(&shown.to_string(), &text) {
-            let mut refused = Refused::problems(&problems);
+            let mut refused = RequestRefusal::problems(&problems);
             refused.refusal.error = format!(
                 "{shown} would be invalid, because it does not contain the changes that are kept in memory only: {}",
                 refused.refusal.error
@@ -492,22 +511,29 @@ impl Inner {
 }
 
 /// Makes edits in a document. Returns the replaced values, in the order of the edits.
-fn edit(document: &mut Document, edits: &[Edit]) -> Result<Vec<Replaced>, Refused> {
-    let bad = |error| Refused::new(StatusCode::BAD_REQUEST, error);
+fn edit(
+    document: &mut ConfigDocument,
+    edits: &[Edit],
+) -> Result<Vec<ReplacedValue>, RequestRefusal> {
+    let bad = |error| RequestRefusal::new(StatusCode::BAD_REQUEST, error);
     let edits = edits.iter().map(|edit| document.edit(edit).map_err(bad));
     edits.collect()
 }
 
 /// Restores the values that a change replaced. The returned value repeats the change.
-fn put_back(document: &mut Document, back: &Back, number: u64) -> Result<Back, Refused> {
+fn put_back(
+    document: &mut ConfigDocument,
+    back: &UndoData,
+    number: u64,
+) -> Result<UndoData, RequestRefusal> {
     let since = || {
-        Refused::conflict(format!(
+        RequestRefusal::conflict(format!(
             "cannot undo change {number}: later changes affect the same keys"
         ))
     };
-    let bad = |error| Refused::new(StatusCode::BAD_REQUEST, error);
+    let bad = |error| RequestRefusal::new(StatusCode::BAD_REQUEST, error);
     match back {
-        Back::Edits(edits) => {
+        UndoData::Edits(edits) => {
             let mut again = Vec::new();
             // In reverse order, because several edits can affect the same key.
             for replaced in edits.iter().rev() {
@@ -516,14 +542,14 @@ fn put_back(document: &mut Document, back: &Back, number: u64) -> Result<Back, R
                     return Err(since());
                 }
             }
-            Ok(Back::Edits(again))
+            Ok(UndoData::Edits(again))
         }
-        Back::Text { before, after } => {
+        UndoData::Text { before, after } => {
             if document.to_string() != *after {
                 return Err(since());
             }
-            *document = Document::parse(before).map_err(bad)?;
-            Ok(Back::Text {
+            *document = ConfigDocument::parse(before).map_err(bad)?;
+            Ok(UndoData::Text {
                 before: after.clone(),
                 after: before.clone(),
             })
@@ -545,18 +571,18 @@ fn lock_until<T>(mutex: &Mutex<T>, until: Instant) -> Option<MutexGuard<'_, T>> 
 }
 
 /// Calls a function with the server. Refuses if the server was taken back.
-fn with<T>(
-    server: &Shared,
-    ask: impl FnOnce(&mut Server) -> Result<T, Refused>,
-) -> Result<T, Refused> {
+fn with_server<T>(
+    server: &SharedServer,
+    ask: impl FnOnce(&mut LiveServer) -> Result<T, RequestRefusal>,
+) -> Result<T, RequestRefusal> {
     let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
-    let ending = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
+    let ending = || RequestRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
     ask(server.as_mut().ok_or_else(ending)?)
 }
 
 /// A refusal because the configuration file cannot be written.
-fn unsaved(file: &ConfigFile, reason: &str) -> Refused {
-    Refused::new(
+fn unsaved(file: &ConfigFile, reason: &str) -> RequestRefusal {
+    RequestRefusal::new(
         StatusCode::INSUFFICIENT_STORAGE,
         format!(
             "cannot write {}: {reason}; use save=false to keep the change in memory only",
@@ -566,20 +592,20 @@ fn unsaved(file: &ConfigFile, reason: &str) -> Refused {
 }
 
 /// Returns the promised and the free part of each drive's capacity, by the drive's name.
-fn rooms(config: &weir_config::Server) -> BTreeMap<String, Room> {
+fn rooms(config: &weir_config::Server) -> BTreeMap<String, DriveRoom> {
     let drives = config.drives.iter();
     let drives = drives.filter_map(|d| Some((d.name.clone(), weir_config::room(config, d)?)));
     drives.collect()
 }
 
 /// Returns a sentence for each drive about the promised and the free part of its capacity.
-fn sums(rooms: &BTreeMap<String, Room>) -> Vec<String> {
-    let of = |(name, room): (&String, &Room)| {
+fn promise_sentences(rooms: &BTreeMap<String, DriveRoom>) -> Vec<String> {
+    let of = |(name, room): (&String, &DriveRoom)| {
         let (promised, left) = (room.promised, room.left?);
         let mut parts = Vec::new();
         // A drive without promises is listed with a rate of 0.
         if promised.bytes > 0 || promised.iops == 0 {
-            parts.push(Rate(promised.bytes).to_string());
+            parts.push(BytesPerSecond(promised.bytes).to_string());
         }
         if promised.iops > 0 {
             parts.push(format!("{} requests/s", promised.iops));
@@ -588,14 +614,14 @@ fn sums(rooms: &BTreeMap<String, Room>) -> Vec<String> {
         Some(format!(
             "drive.{name}: {} promised, {percent:.1} % of the drive's time; {} left",
             parts.join(" and "),
-            Rate(weir_config::rounded(left.bytes))
+            BytesPerSecond(weir_config::rounded(left.bytes))
         ))
     };
     rooms.iter().filter_map(of).collect()
 }
 
 /// Returns the configuration of each named table.
-fn tables(document: &Document) -> Tables {
+fn tables(document: &ConfigDocument) -> ConfigTables {
     let tables = KINDS.into_iter().flat_map(|kind| {
         let tables = document.tables(kind).into_iter();
         tables.map(move |(name, words)| ((kind, name), words))
@@ -604,7 +630,7 @@ fn tables(document: &Document) -> Tables {
 }
 
 /// Returns the tables that differ.
-fn changed(was: &Tables, now: &Tables) -> BTreeSet<(&'static str, String)> {
+fn changed(was: &ConfigTables, now: &ConfigTables) -> BTreeSet<(&'static str, String)> {
     let all = was.keys().chain(now.keys());
     all.filter(|key| was.get(*key) != now.get(*key))
         .cloned()
@@ -622,8 +648,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("weir-control-{}.sock", std::process::id()));
         let text = format!("listen.nbd = [\"unix:{}\"]\n[drive.d]\n", path.display());
         let config = weir_config::parse("", &text).unwrap();
-        let server = Server::start(&config, &weir_serve::Options::default()).unwrap();
-        let control = Control::new(server, None, text).unwrap();
+        let server = LiveServer::start(&config, &weir_serve::ServerOptions::default()).unwrap();
+        let control = ChangeControl::new(server, None, text).unwrap();
         let (of_file, of_server) = (
             control.inner.lock().unwrap(),
             control.server.lock().unwrap(),
@@ -636,7 +662,7 @@ mod tests {
         drop(of_server);
         assert!(control.take(none).unwrap().shutdown());
         drop(of_file);
-        let refused = control.change(&[], &How::default()).unwrap_err();
+        let refused = control.change(&[], &ChangeContext::default()).unwrap_err();
         assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
     }
 }

@@ -14,7 +14,7 @@ use tower_http::services::ServeDir;
 use tower_http::set_header::SetResponseHeader;
 use weir_config::Manage;
 
-use crate::error::Refused;
+use crate::error::RequestRefusal;
 
 /// The directory in which the package installs the manual.
 const INSTALLED: &str = "/usr/share/doc/weir/html";
@@ -101,7 +101,7 @@ fn page(class: &str) -> Response {
 async fn file(Path(name): Path<String>) -> Response {
     match FILES.iter().find(|file| file.0 == name) {
         Some((_, kind, text)) => answer(kind, *text),
-        None => Refused::not_found(&format!("{name:?} in the dashboard")).into_response(),
+        None => RequestRefusal::not_found(&format!("{name:?} in the dashboard")).into_response(),
     }
 }
 

@@ -1,9 +1,9 @@
 //! The configuration as text written by people. Edits preserve its comments and order.
 //!
-//! [`Document::edit`] changes a key and returns the replaced value, with which
-//! [`Document::put_back`] undoes the edit.
+//! [`ConfigDocument::edit`] changes a key and returns the replaced value, with which
+//! [`ConfigDocument::put_back`] undoes the edit.
 
-use crate::api::{Edit, Words};
+use crate::api::{Edit, JsonTable};
 use serde_json::Value as Json;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value, value};
 
@@ -12,19 +12,19 @@ const DEPTH_MAX: usize = 8;
 
 /// A configuration text with its tables and keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Document(DocumentMut);
+pub(crate) struct ConfigDocument(DocumentMut);
 
 /// The effect of an edit: its key, and the values before and after it.
 #[derive(Clone, Debug)]
-pub(crate) struct Replaced {
+pub(crate) struct ReplacedValue {
     pub(crate) key: Vec<String>,
     was: Option<Item>,
     now: Option<Json>,
 }
 
-impl Replaced {
-    /// Returns the inverse of [`Document::put_back`] with this value. Must be called before it.
-    pub(crate) fn inverse(&self, document: &Document) -> Self {
+impl ReplacedValue {
+    /// Returns the inverse of [`ConfigDocument::put_back`] with this value. Must be called before it.
+    pub(crate) fn inverse(&self, document: &ConfigDocument) -> Self {
         Self {
             key: self.key.clone(),
             was: document.item(&self.key).cloned(),
@@ -33,7 +33,7 @@ impl Replaced {
     }
 }
 
-impl Document {
+impl ConfigDocument {
     /// Parses a text that has already been read as a configuration.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         text.parse().map(Self).map_err(|e| e.to_string())
@@ -52,7 +52,7 @@ impl Document {
     }
 
     /// Returns the tables of a kind, such as `volume`, with their names and content.
-    pub(crate) fn tables(&self, kind: &str) -> Vec<(String, Words)> {
+    pub(crate) fn tables(&self, kind: &str) -> Vec<(String, JsonTable)> {
         let tables = self.0.get(kind).and_then(Item::as_table_like);
         let tables = tables.into_iter().flat_map(TableLike::iter);
         let words = |(name, item): (&str, &Item)| match json(item)? {
@@ -63,7 +63,7 @@ impl Document {
     }
 
     /// Makes an edit, and returns the value that it replaced.
-    pub(crate) fn edit(&mut self, edit: &Edit) -> Result<Replaced, String> {
+    pub(crate) fn edit(&mut self, edit: &Edit) -> Result<ReplacedValue, String> {
         let Some((last, path)) = edit.key.split_last() else {
             return Err(
                 "an edit requires a key, for example [\"volume\", \"alpha\", \"min\"]".to_owned(),
@@ -72,7 +72,7 @@ impl Document {
         if edit.key.len() > DEPTH_MAX {
             return Err(format!("a key can have at most {DEPTH_MAX} names"));
         }
-        let replaced = Replaced {
+        let replaced = ReplacedValue {
             was: self.item(&edit.key).cloned(),
             now: (!edit.value.is_null()).then(|| edit.value.clone()),
             key: edit.key.clone(),
@@ -99,7 +99,7 @@ impl Document {
         }
         Ok(match rate {
             None => replaced,
-            Some(rate) => Replaced {
+            Some(rate) => ReplacedValue {
                 was: Some(rate),
                 now: self.get(path),
                 key: path.to_vec(),
@@ -108,7 +108,7 @@ impl Document {
     }
 
     /// Restores the value that an edit replaced. Returns false if the key has been changed since.
-    pub(crate) fn put_back(&mut self, replaced: &Replaced) -> Result<bool, String> {
+    pub(crate) fn put_back(&mut self, replaced: &ReplacedValue) -> Result<bool, String> {
         if self.get(&replaced.key) != replaced.now {
             return Ok(false);
         }
@@ -164,7 +164,7 @@ impl Document {
         if path.len() < 3
             || !self
                 .get(path)
-                .is_some_and(|j| j.as_object().is_some_and(Words::is_empty))
+                .is_some_and(|j| j.as_object().is_some_and(JsonTable::is_empty))
         {
             return;
         }
@@ -176,7 +176,7 @@ impl Document {
     }
 }
 
-impl std::fmt::Display for Document {
+impl std::fmt::Display for ConfigDocument {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
@@ -273,7 +273,7 @@ fn json(item: &Item) -> Option<Json> {
     }
 }
 
-fn words(table: &dyn TableLike) -> Words {
+fn words(table: &dyn TableLike) -> JsonTable {
     let entries = table.iter();
     let entries = entries.filter_map(|(name, item)| Some((name.to_owned(), json(item)?)));
     entries.collect()
@@ -315,14 +315,15 @@ max = { bandwidth = \"50MB/s\" } # always
     }
 
     fn edited(edits: &[Edit]) -> String {
-        let mut document = Document::parse(TEXT).unwrap();
-        let replaced: Vec<Replaced> = edits.iter().map(|e| document.edit(e).unwrap()).collect();
+        let mut document = ConfigDocument::parse(TEXT).unwrap();
+        let replaced: Vec<ReplacedValue> =
+            edits.iter().map(|e| document.edit(e).unwrap()).collect();
         let text = document.to_string();
         // Every test of edits also undoes them.
         for replaced in replaced.iter().rev() {
             assert_eq!(document.put_back(replaced), Ok(true));
         }
-        let before = Document::parse(TEXT).unwrap();
+        let before = ConfigDocument::parse(TEXT).unwrap();
         for kind in ["volume", "drive"] {
             assert_eq!(document.tables(kind), before.tables(kind));
         }
@@ -336,7 +337,7 @@ max = { bandwidth = \"50MB/s\" } # always
     }
 
     #[test]
-    fn what_is_added_is_written_as_people_write_it() {
+    fn additions_have_the_form_that_people_write() {
         let words =
             json!({ "drive": "fast", "memory": true, "size": "1GiB", "max": { "iops": 5 } });
         let text = edited(&[
@@ -364,7 +365,7 @@ max = { bandwidth = \"50MB/s\" } # always
     }
 
     #[test]
-    fn what_goes_leaves_no_empty_table() {
+    fn removals_leave_no_empty_table() {
         let text = edited(&[
             edit("volume.alpha.max.bandwidth", Json::Null),
             edit("volume.alpha.min", Json::Null),
@@ -376,8 +377,8 @@ max = { bandwidth = \"50MB/s\" } # always
     }
 
     #[test]
-    fn what_was_changed_since_is_not_put_back() {
-        let mut document = Document::parse(TEXT).unwrap();
+    fn values_that_were_changed_since_are_not_restored() {
+        let mut document = ConfigDocument::parse(TEXT).unwrap();
         let first = document
             .edit(&edit("volume.alpha.min", json!("20MB/s")))
             .unwrap();
@@ -389,7 +390,7 @@ max = { bandwidth = \"50MB/s\" } # always
 
     #[test]
     fn nonsense_is_refused() {
-        let mut document = Document::parse(TEXT).unwrap();
+        let mut document = ConfigDocument::parse(TEXT).unwrap();
         let deep = vec!["a".to_owned(); 9];
         for (edit, said) in [
             (

@@ -9,12 +9,12 @@ use weir_serve::ReloadError;
 
 /// A refused request, which has changed nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RequestRefusal {
     pub(crate) status: StatusCode,
     pub(crate) refusal: Refusal,
 }
 
-impl Refused {
+impl RequestRefusal {
     /// A refusal with one sentence.
     pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Refused {
     }
 }
 
-impl From<ReloadError> for Refused {
+impl From<ReloadError> for RequestRefusal {
     fn from(error: ReloadError) -> Self {
         match error {
             ReloadError::Refused(problems) => Self::problems(&problems),
@@ -70,7 +70,7 @@ impl From<ReloadError> for Refused {
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for RequestRefusal {
     fn into_response(self) -> Response {
         (self.status, Json(self.refusal)).into_response()
     }

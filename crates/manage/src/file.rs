@@ -23,7 +23,7 @@ pub(crate) struct ConfigFile {
 /// A temporary file with the new text, ready to replace the configuration file. It is removed when
 /// this is dropped.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedFile {
     /// The directory of the file. If the path is a symbolic link, that of its target.
     directory: Dir,
     name: OsString,
@@ -50,7 +50,7 @@ impl ConfigFile {
     ///
     /// If the file or its directory is replaced in the meantime, the result is an error, unless the
     /// new file has the text that was last read.
-    pub(crate) fn prepare(&self, text: String) -> io::Result<Prepared> {
+    pub(crate) fn prepare(&self, text: String) -> io::Result<PreparedFile> {
         let target = fs::canonicalize(&self.path)?;
         let (parent, name) = trusted::split(&target)?;
         let directory = Dir::open(parent)?;
@@ -62,7 +62,7 @@ impl ConfigFile {
         directory.remove(&temporary)?;
         // The file is private until it has the mode and owner of the original.
         let mut file = directory.create_new(&temporary, 0o600)?;
-        let prepared = Prepared {
+        let prepared = PreparedFile {
             name: name.to_owned(),
             directory,
             temporary,
@@ -107,7 +107,7 @@ impl ConfigFile {
     }
 
     /// Renames the prepared file to the configuration file.
-    pub(crate) fn replace(&mut self, mut prepared: Prepared) -> io::Result<()> {
+    pub(crate) fn replace(&mut self, mut prepared: PreparedFile) -> io::Result<()> {
         let directory = &prepared.directory;
         rustix::fs::renameat(directory, &prepared.temporary, directory, &prepared.name)?;
         self.text = std::mem::take(&mut prepared.text);
@@ -116,7 +116,7 @@ impl ConfigFile {
     }
 }
 
-impl Drop for Prepared {
+impl Drop for PreparedFile {
     fn drop(&mut self) {
         // After `replace`, the temporary file does not exist any more.
         let _ = self.directory.remove(&self.temporary);

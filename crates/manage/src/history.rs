@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::api::{Curve, CurvePoint, ShortSecond, ShortSeconds};
 
-use crate::sample::Sample;
+use crate::sample::ServerSample;
 
 /// The number of seconds that a point covers.
 const STEP: u32 = 10;
@@ -21,7 +21,7 @@ const SHORT: usize = 1_000;
 
 /// The curves and the short seconds of the last hour.
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub(crate) struct FigureHistory {
     /// The number of seconds in the unfinished point.
     seconds: u32,
     /// The ends of all points in milliseconds since 1970. A curve with fewer points has the last of
@@ -33,11 +33,11 @@ pub(crate) struct History {
     short: VecDeque<ShortSecond>,
 }
 
-type Curves = BTreeMap<String, Kept>;
+type Curves = BTreeMap<String, StoredCurve>;
 
 /// A curve, and its unfinished point.
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredCurve {
     /// The sum of the unfinished point. `None` if the object has not occurred since the last point.
     sum: Option<Point>,
     points: VecDeque<Point>,
@@ -53,9 +53,9 @@ struct Point {
     short: u32,
 }
 
-impl History {
+impl FigureHistory {
     /// Adds the figures of a second.
-    pub(crate) fn add(&mut self, sample: &Sample) {
+    pub(crate) fn add(&mut self, sample: &ServerSample) {
         let second = &sample.second;
         for of in &second.drives {
             let point = Point::new(of.bytes_per_second, of.requests_per_second, false);
@@ -149,9 +149,9 @@ fn note(curves: &mut Curves, name: &str, second: Point) {
         sum.short += second.short;
         return;
     }
-    let kept = Kept {
+    let kept = StoredCurve {
         sum: Some(second),
-        ..Kept::default()
+        ..StoredCurve::default()
     };
     curves.insert(name.to_owned(), kept);
 }
@@ -192,10 +192,10 @@ mod tests {
     use crate::api::{DriveFigures, VolumeFigures};
 
     /// Returns second `at` of a drive and a volume. The volume is short in every fifth second.
-    fn sample(at: u64, bytes: u64) -> Sample {
-        let mut sample = Sample {
+    fn sample(at: u64, bytes: u64) -> ServerSample {
+        let mut sample = ServerSample {
             at_ms: at * 1_000,
-            ..Sample::default()
+            ..ServerSample::default()
         };
         sample.second.drives.push(DriveFigures {
             name: "fast".into(),
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_point_is_the_mean_of_ten_seconds_and_counts_the_short_ones() {
-        let mut history = History::default();
+        let mut history = FigureHistory::default();
         (1..=29).for_each(|at| history.add(&sample(at, at * 1_000)));
         let curve = history.curve("volume", "alpha").unwrap();
         assert_eq!((curve.of.as_str(), curve.step_ms), ("volume.alpha", 10_000));
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn an_hour_is_kept_and_no_more() {
-        let mut history = History::default();
+        let mut history = FigureHistory::default();
         (1..=9_000).for_each(|at| history.add(&sample(at, 1)));
         let curve = history.curve("volume", "alpha").unwrap();
         assert_eq!(curve.points.len(), 360);
@@ -258,8 +258,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_takes_no_memory_and_what_comes_later_has_its_own_times() {
-        let mut history = History::default();
+    fn removed_objects_are_forgotten_and_later_ones_have_their_own_times() {
+        let mut history = FigureHistory::default();
         (1..=10).for_each(|at| history.add(&sample(at, 1)));
         for at in 11..=30 {
             let mut other = sample(at, 2);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::api::Change;
 
-use crate::document::Replaced;
+use crate::document::ReplacedValue;
 
 /// The maximum number of changes.
 const CHANGES: usize = 256;
@@ -14,15 +14,15 @@ const BYTES: usize = 8 << 20;
 
 /// The data with which a change can be undone.
 #[derive(Clone, Debug)]
-pub(crate) enum Back {
+pub(crate) enum UndoData {
     /// The values that the edits replaced, in the order of the edits.
-    Edits(Vec<Replaced>),
+    Edits(Vec<ReplacedValue>),
     /// The whole text before the change, and the text after it. The change can be undone as long as
     /// the text is still the latter.
     Text { before: String, after: String },
 }
 
-impl Back {
+impl UndoData {
     fn bytes(&self) -> usize {
         match self {
             // An edit has a key and two values, which are seldom long.
@@ -33,23 +33,23 @@ impl Back {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct RememberedChange {
     change: Change,
     /// `None` if the change was undone, or if the data take too much memory.
-    back: Option<Back>,
+    back: Option<UndoData>,
     bytes: usize,
 }
 
 /// The last changes, with the data for undoing them.
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
-    entries: VecDeque<Entry>,
+pub(crate) struct ChangeJournal {
+    entries: VecDeque<RememberedChange>,
     bytes: usize,
 }
 
-impl Journal {
+impl ChangeJournal {
     /// Adds a change. Removes the oldest changes if the bounds are exceeded.
-    pub(crate) fn add(&mut self, mut change: Change, back: Back) {
+    pub(crate) fn add(&mut self, mut change: Change, back: UndoData) {
         if let Some(undone) = change.undoes
             && let Some(entry) = self.entry_mut(undone)
         {
@@ -70,7 +70,7 @@ impl Journal {
         let back = (bytes <= BYTES / 4).then_some(back);
         // 256 bytes is an estimate for the entry itself.
         let bytes = 256 + lines.min(BYTES / 4) + if back.is_some() { bytes } else { 0 };
-        self.entries.push_back(Entry {
+        self.entries.push_back(RememberedChange {
             change,
             back,
             bytes,
@@ -91,7 +91,7 @@ impl Journal {
 
     /// Returns a change that can be undone, with the data for it: the one with a number, or the
     /// last one. An undo itself is only found by its number.
-    pub(crate) fn back(&self, number: Option<u64>) -> Result<(&Change, &Back), String> {
+    pub(crate) fn back(&self, number: Option<u64>) -> Result<(&Change, &UndoData), String> {
         let Some(number) = number else {
             let mut last = self.entries.iter().rev();
             // Undos are skipped, so that repeated undos go back step by step.
@@ -121,7 +121,7 @@ impl Journal {
         Ok((&entry.change, back))
     }
 
-    fn entry_mut(&mut self, number: u64) -> Option<&mut Entry> {
+    fn entry_mut(&mut self, number: u64) -> Option<&mut RememberedChange> {
         self.entries.iter_mut().find(|e| e.change.number == number)
     }
 }
@@ -130,7 +130,7 @@ impl Journal {
 mod tests {
     use super::*;
 
-    fn change(number: u64, undoes: Option<u64>, length: usize) -> (Change, Back) {
+    fn change(number: u64, undoes: Option<u64>, length: usize) -> (Change, UndoData) {
         let change = Change {
             number,
             undoes,
@@ -138,7 +138,7 @@ mod tests {
             ..Change::default()
         };
         let text = || "y".repeat(length);
-        let back = Back::Text {
+        let back = UndoData::Text {
             before: text(),
             after: text(),
         };
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_in_number_and_in_bytes() {
-        let mut journal = Journal::default();
+    fn a_journal_is_bounded_in_number_and_in_bytes() {
+        let mut journal = ChangeJournal::default();
         for number in 1..=1000 {
             let (change, back) = change(number, None, (number as usize % 50) * 100_000);
             journal.add(change, back);
             assert!(journal.entries.len() <= CHANGES && journal.bytes <= BYTES);
-            let held = |e: &Entry| e.back.as_ref().map_or(0, Back::bytes);
+            let held = |e: &RememberedChange| e.back.as_ref().map_or(0, UndoData::bytes);
             assert!(journal.entries.iter().map(held).sum::<usize>() <= BYTES);
         }
         assert_eq!(journal.changes().next().unwrap().number, 1000);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_last_change_that_is_no_undo_is_undone_first() {
-        let mut journal = Journal::default();
+        let mut journal = ChangeJournal::default();
         for (number, undoes) in [(1, None), (2, None), (3, Some(2))] {
             let (change, back) = change(number, undoes, 100);
             journal.add(change, back);

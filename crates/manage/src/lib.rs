@@ -1,6 +1,6 @@
 //! The management server: HTTP with JSON next to the running server.
 //!
-//! [`Management::start`] takes over a [`Server`] and serves its [`Doors`]. It uses one thread, and
+//! [`Management::start`] takes over a [`LiveServer`] and serves its [`Doors`]. It uses one thread, and
 //! a few more for calls that block. It communicates with the shards by messages only, and requests
 //! their state once a second, regardless of the number of clients.
 //!
@@ -39,12 +39,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use weir_serve::places::Peer as Client;
-use weir_serve::{Doors, Explainer, Server};
+use weir_serve::{Doors, Explainer, LiveServer};
 
-use access::{Access, Peer};
-use control::{Control, How, Patience};
-use gateways::Gateways;
-use view::View;
+use access::{AccessRules, Peer};
+use control::{ChangeContext, ChangeControl, Patience};
+use gateways::GatewayThread;
+use view::ServerView;
 use watcher::Watcher;
 
 /// The maximum number of threads for calls that block: requests to shards, and changes.
@@ -52,7 +52,7 @@ const WAITING: usize = 8;
 
 /// The source of the server's configuration.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct ConfigSource {
     /// The text of the configuration.
     pub text: String,
     /// The file of the configuration, to which changes are written. `None` if there is no file.
@@ -85,7 +85,7 @@ pub enum StartError {
 pub struct Management {
     manager: Arc<Manager>,
     /// The thread that shares minimums with other servers, if the configuration has gateways.
-    gateways: Option<Gateways>,
+    gateways: Option<GatewayThread>,
     addresses: Addresses,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -103,25 +103,26 @@ pub struct Addresses {
 /// The state that all requests share.
 #[derive(Debug)]
 pub(crate) struct Manager {
-    pub(crate) control: Control,
+    pub(crate) control: ChangeControl,
     pub(crate) watcher: Arc<Watcher>,
-    pub(crate) access: Access,
+    pub(crate) access: AccessRules,
     pub(crate) explainer: Explainer,
 }
 
 impl Manager {
     /// Returns the configuration in force and the last sample.
-    pub(crate) fn view(&self) -> View {
-        View {
+    pub(crate) fn view(&self) -> ServerView {
+        ServerView {
             published: self.control.published(),
             sample: self.watcher.last(),
         }
     }
 
     /// Sends an event about a change, if one was made.
-    pub(crate) fn told(&self, outcome: &Outcome) {
+    pub(crate) fn publish_change(&self, outcome: &Outcome) {
         if outcome.change.number > 0 {
-            self.watcher.tell(&Event::Change(outcome.change.clone()));
+            self.watcher
+                .send_event(&Event::Change(outcome.change.clone()));
         }
     }
 }
@@ -132,7 +133,7 @@ impl Management {
     ///
     /// # Errors
     /// Returns the errors described at [`StartError`]. The server has ended in that case.
-    pub fn start(mut server: Server, source: Source) -> Result<Self, StartError> {
+    pub fn start(mut server: LiveServer, source: ConfigSource) -> Result<Self, StartError> {
         let doors = server.doors().unwrap_or_default();
         let addresses = Addresses {
             http: doors.http_address(),
@@ -142,11 +143,11 @@ impl Management {
         let manage = &server.config().manage;
         // A wrong configuration must refuse the start, so that it is checked first.
         dashboard::check(manage).map_err(StartError::Config)?;
-        let access = Access::new(manage, ports).map_err(StartError::Config)?;
+        let access = AccessRules::new(manage, ports).map_err(StartError::Config)?;
         let watcher = Arc::new(Watcher::new(server.watch()));
         let explainer = server.explainer();
         let parts = server.parts();
-        let control = Control::new(server, source.file, source.text);
+        let control = ChangeControl::new(server, source.file, source.text);
         let manager = Arc::new(Manager {
             control: control.map_err(StartError::Config)?,
             watcher,
@@ -154,7 +155,7 @@ impl Management {
             explainer,
         });
         let mut management = Self {
-            gateways: Gateways::start(&manager, parts)?,
+            gateways: GatewayThread::start(&manager, parts)?,
             manager,
             addresses,
             stop: None,
@@ -193,7 +194,7 @@ impl Management {
     /// Returns true if all threads of the server and its management run. Never blocks.
     pub fn is_running(&self) -> bool {
         let answers = self.thread.as_ref().is_none_or(|t| !t.is_finished());
-        let keeps = self.gateways.as_ref().is_none_or(Gateways::is_running);
+        let keeps = self.gateways.as_ref().is_none_or(GatewayThread::is_running);
         answers && keeps && self.manager.watcher.is_running()
     }
 
@@ -213,20 +214,20 @@ impl Management {
     /// # Errors
     /// Returns all problems of the file. Nothing has changed in that case.
     pub fn reload(&self) -> Result<Vec<String>, Refusal> {
-        let how = How {
+        let how = ChangeContext {
             by: "SIGHUP".to_owned(),
-            ..How::default()
+            ..ChangeContext::default()
         };
         let reloaded = self.manager.control.reload(&how);
         let outcome = reloaded.map_err(|refused| refused.refusal)?;
-        self.manager.told(&outcome);
+        self.manager.publish_change(&outcome);
         Ok(outcome.change.lines)
     }
 
     /// Ends the management server and gives the server back. Returns `None` if a change in progress
     /// holds the server for longer than 15 s, because the storage of a volume hangs. The server's
     /// threads then end with the process.
-    pub fn end(mut self) -> Option<Server> {
+    pub fn end(mut self) -> Option<LiveServer> {
         self.stop();
         self.manager.control.take(PATIENCE)
     }

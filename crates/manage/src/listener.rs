@@ -16,7 +16,7 @@ use tower::ServiceExt;
 use weir_serve::places::Claim;
 
 use crate::access::Peer;
-use crate::places::{Connection, Connections};
+use crate::places::{Connections, ListenerConnection};
 
 /// The limits of a request's head: the time for its arrival, and its length in bytes.
 const HEAD: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ where
 }
 
 /// Serves one client until it disconnects or its time is over.
-async fn serve<S>(socket: S, peer: Peer, connection: Connection, router: Router)
+async fn serve<S>(socket: S, peer: Peer, connection: ListenerConnection, router: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

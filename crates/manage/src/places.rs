@@ -24,11 +24,11 @@ pub(crate) struct Connections {
     began: SystemInstant,
     /// Places reserved for root and for the server's own user.
     reservations: Reservations,
-    taken: Mutex<Taken>,
+    taken: Mutex<PlacesInUse>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct PlacesInUse {
     short: Places,
     streams: Places,
     tasks: BTreeMap<u64, AbortHandle>,
@@ -37,25 +37,25 @@ struct Taken {
 
 /// The handle of a connection that its requests share.
 #[derive(Clone, Debug)]
-pub(crate) struct Connection(Arc<Inner>);
+pub(crate) struct ListenerConnection(Arc<ConnectionState>);
 
 #[derive(Debug)]
-struct Inner {
+struct ConnectionState {
     all: Arc<Connections>,
     number: u64,
     claim: Claim,
-    place: Mutex<Held>,
+    place: Mutex<HeldPlace>,
 }
 
 #[derive(Debug)]
-enum Held {
+enum HeldPlace {
     Short(Ticket),
     Stream(Ticket),
 }
 
 /// A guard: the server works on a request of a connection until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Working(Connection);
+pub(crate) struct Working(ListenerConnection);
 
 /// Returns the claim of a client, which is `own` for root and the server's own user.
 pub(crate) fn claim(peer: Peer, own: bool) -> Claim {
@@ -71,7 +71,7 @@ impl Connections {
         Self {
             began: SystemInstant::now(),
             reservations: Reservations::new([(OWN, OWN)].into_iter()),
-            taken: Mutex::new(Taken {
+            taken: Mutex::new(PlacesInUse {
                 short: Places::new(CONNECTIONS),
                 streams: Places::new(STREAMS),
                 tasks: BTreeMap::new(),
@@ -85,7 +85,7 @@ impl Connections {
     ///
     /// # Errors
     /// Returns the time to wait until a connection can be ended.
-    pub(crate) fn take(self: &Arc<Self>, claim: &Claim) -> Result<Connection, Duration> {
+    pub(crate) fn take(self: &Arc<Self>, claim: &Claim) -> Result<ListenerConnection, Duration> {
         let now = self.now();
         let mut taken = self.lock();
         // Connections that have ended by themselves leave their tasks here.
@@ -97,11 +97,11 @@ impl Connections {
         // The number identifies the task of a connection and is not reused.
         taken.next += 1;
         taken.end(evicted);
-        Ok(Connection(Arc::new(Inner {
+        Ok(ListenerConnection(Arc::new(ConnectionState {
             all: Arc::clone(self),
             number,
             claim: claim.clone(),
-            place: Mutex::new(Held::Short(ticket)),
+            place: Mutex::new(HeldPlace::Short(ticket)),
         })))
     }
 
@@ -109,12 +109,12 @@ impl Connections {
         Instant::from_nanos(self.began.elapsed().as_nanos() as u64)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    fn lock(&self) -> MutexGuard<'_, PlacesInUse> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Taken {
+impl PlacesInUse {
     /// Ends the connection that lost its place.
     fn end(&mut self, evicted: Option<Evicted>) {
         if let Some(task) = evicted.and_then(|gone| self.tasks.remove(&gone.connection)) {
@@ -123,7 +123,7 @@ impl Taken {
     }
 }
 
-impl Connection {
+impl ListenerConnection {
     /// Sets the task of the connection, which is aborted if the place is needed.
     pub(crate) fn served_by(&self, task: AbortHandle) {
         self.0.all.lock().tasks.insert(self.0.number, task);
@@ -139,12 +139,12 @@ impl Connection {
     /// Makes the connection one that streams events, for an unlimited time. Returns false if no
     /// place for it is free.
     pub(crate) fn stream(&self) -> bool {
-        let Inner {
+        let ConnectionState {
             all, number, claim, ..
         } = &*self.0;
         let mut place = self.place();
         // A connection can request the events again.
-        if matches!(*place, Held::Stream(_)) {
+        if matches!(*place, HeldPlace::Stream(_)) {
             return true;
         }
         let mut taken = all.lock();
@@ -155,23 +155,23 @@ impl Connection {
         };
         taken.end(evicted);
         // The place for short requests becomes free when its ticket is dropped here.
-        *place = Held::Stream(ticket);
+        *place = HeldPlace::Stream(ticket);
         true
     }
 
     /// Returns true if the connection streams events.
     pub(crate) fn is_stream(&self) -> bool {
-        matches!(*self.place(), Held::Stream(_))
+        matches!(*self.place(), HeldPlace::Stream(_))
     }
 
     fn note_work(&self, works: bool) {
         let now = self.0.all.now();
         match &*self.place() {
-            Held::Short(ticket) | Held::Stream(ticket) => ticket.note_work(now, works),
+            HeldPlace::Short(ticket) | HeldPlace::Stream(ticket) => ticket.note_work(now, works),
         }
     }
 
-    fn place(&self) -> MutexGuard<'_, Held> {
+    fn place(&self) -> MutexGuard<'_, HeldPlace> {
         self.0.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -194,7 +194,7 @@ mod tests {
         claim(host(0).peer, true)
     }
 
-    fn connect(all: &Arc<Connections>, claim: &Claim) -> Connection {
+    fn connect(all: &Arc<Connections>, claim: &Claim) -> ListenerConnection {
         loop {
             match all.take(claim) {
                 Ok(connection) => break connection,
@@ -204,9 +204,9 @@ mod tests {
     }
 
     /// Opens as many event streams as one client can have.
-    fn listen(all: &Arc<Connections>, claim: &Claim) -> Vec<Connection> {
+    fn listen(all: &Arc<Connections>, claim: &Claim) -> Vec<ListenerConnection> {
         let connections = std::iter::repeat_with(|| connect(all, claim));
-        connections.take_while(Connection::stream).collect()
+        connections.take_while(ListenerConnection::stream).collect()
     }
 
     #[test]
@@ -225,8 +225,8 @@ mod tests {
     fn a_newcomer_of_another_user_waits_for_none() {
         let all = Arc::new(Connections::new());
         let hog = host(1);
-        let held: Vec<Connection> = (0..CONNECTIONS).map(|_| connect(&all, &hog)).collect();
-        let working: Vec<Working> = held.iter().map(Connection::work).collect();
+        let held: Vec<ListenerConnection> = (0..CONNECTIONS).map(|_| connect(&all, &hog)).collect();
+        let working: Vec<Working> = held.iter().map(ListenerConnection::work).collect();
         let wait = all.take(&hog).map(|_| ()).unwrap_err();
         assert!(wait <= Duration::from_millis(50), "{wait:?}");
         assert!(all.take(&own()).is_ok() && all.take(&host(2)).is_ok());

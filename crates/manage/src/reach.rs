@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use axum::http::StatusCode;
 use weir_config::{Problem, Server, Storage, Volume};
 
-use crate::error::Refused;
+use crate::error::RequestRefusal;
 
 /// The permitted storage: all paths at or below the listed ones, and all that root or the server's
 /// own user has named.
@@ -53,7 +53,7 @@ impl Reach {
     ///
     /// # Errors
     /// Returns 403, with a problem for each volume whose storage is not permitted.
-    pub(crate) fn check(&self, config: &Server) -> Result<(), Refused> {
+    pub(crate) fn check(&self, config: &Server) -> Result<(), RequestRefusal> {
         let outside = config.volumes.iter().filter_map(|volume| {
             let path = volume.path().filter(|path| !self.permits(path))?;
             Some(self.problem(config, volume, path))
@@ -62,9 +62,9 @@ impl Reach {
         if problems.is_empty() {
             return Ok(());
         }
-        Err(Refused {
+        Err(RequestRefusal {
             status: StatusCode::FORBIDDEN,
-            ..Refused::problems(&problems)
+            ..RequestRefusal::problems(&problems)
         })
     }
 

@@ -11,7 +11,7 @@ use weir_serve as serve;
 
 /// The counts at one time, with the figures of the second before it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sample {
+pub(crate) struct ServerSample {
     /// The time in nanoseconds by the clock of this process, and in milliseconds since 1970.
     pub(crate) at_ns: u64,
     pub(crate) at_ms: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Sample {
     pub(crate) short: Vec<ShortSecond>,
 }
 
-impl Sample {
+impl ServerSample {
     /// Makes the sample of the present counts. `before` is the previous sample.
     pub(crate) fn after(
         before: &Self,

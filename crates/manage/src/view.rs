@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{
-    Budget, Contract, Counts, Drive, DriveFigures, SecondCounts, Status, Tenant, TenantFigures,
-    Volume, VolumeFigures, Words,
+    Budget, Contract, Counts, Drive, DriveFigures, JsonTable, SecondCounts, Status, Tenant,
+    TenantFigures, Volume, VolumeFigures,
 };
-use weir_config::{Room, TenantRoom};
+use weir_config::{DriveRoom, TenantRoom};
 use weir_serve as serve;
 
-use crate::control::Published;
-use crate::sample::{Sample, seconds};
+use crate::control::PublishedState;
+use crate::sample::{ServerSample, seconds};
 
 /// The configuration in force, and the last sample. The sample can be older or newer than the
 /// configuration.
 #[derive(Debug)]
-pub(crate) struct View {
-    pub(crate) published: Arc<Published>,
-    pub(crate) sample: Arc<Sample>,
+pub(crate) struct ServerView {
+    pub(crate) published: Arc<PublishedState>,
+    pub(crate) sample: Arc<ServerSample>,
 }
 
-impl View {
+impl ServerView {
     /// Returns the state of the server.
     pub(crate) fn status(&self, uptime_seconds: u64, ready: bool) -> Status {
         let published = &self.published;
@@ -43,7 +43,7 @@ impl View {
     pub(crate) fn drives(&self) -> Vec<Drive> {
         let now = by_name(&self.sample.second.drives, |d| &d.name);
         let drives = self.published.config.drives.iter();
-        let of = |drive: &weir_config::Drive| Drive {
+        let of = |drive: &weir_config::ServerDrive| Drive {
             etag: self.published.etag("drive", &drive.name),
             config: self.words("drive", &drive.name),
             policy: drive.policy.word().to_owned(),
@@ -141,7 +141,7 @@ impl View {
         }
     }
 
-    fn words(&self, kind: &'static str, name: &str) -> Words {
+    fn words(&self, kind: &'static str, name: &str) -> JsonTable {
         self.published
             .words(kind, name)
             .cloned()
@@ -173,7 +173,7 @@ fn by_name<T>(all: &[T], name: impl Fn(&T) -> &String) -> BTreeMap<&str, &T> {
     all.iter().map(|one| (name(one).as_str(), one)).collect()
 }
 
-fn of_drive(room: &Room) -> Option<Budget> {
+fn of_drive(room: &DriveRoom) -> Option<Budget> {
     let (capacity, left) = (room.capacity?, room.left?);
     Some(Budget {
         bytes_per_second: capacity.bytes(),

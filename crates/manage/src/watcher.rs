@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use crate::api::Event;
 use tokio::sync::broadcast;
-use weir_config::Room;
-use weir_serve::{Detail, Watch};
+use weir_config::DriveRoom;
+use weir_serve::{Detail, ServerMonitor};
 
-use crate::history::History;
+use crate::history::FigureHistory;
 use crate::now_ms;
-use crate::sample::Sample;
+use crate::sample::ServerSample;
 
 /// The interval between two samples.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const FRESH: Duration = Duration::from_millis(500);
 
 /// An event in the form in which all clients receive it.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct EncodedEvent {
     pub(crate) name: &'static str,
     pub(crate) data: String,
 }
@@ -33,18 +33,18 @@ pub(crate) struct Sent {
 /// The last sample, and the subscribers to the next ones.
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    watch: Watch,
+    watch: ServerMonitor,
     began: Instant,
-    last: RwLock<Arc<Sample>>,
-    history: Mutex<History>,
+    last: RwLock<Arc<ServerSample>>,
+    history: Mutex<FigureHistory>,
     ready: std::sync::atomic::AtomicBool,
-    events: broadcast::Sender<Arc<Sent>>,
+    events: broadcast::Sender<Arc<EncodedEvent>>,
     /// The time, the detail and the text of the last metrics.
     metrics: Mutex<Option<(Instant, Detail, Arc<str>)>>,
 }
 
 impl Watcher {
-    pub(crate) fn new(watch: Watch) -> Self {
+    pub(crate) fn new(watch: ServerMonitor) -> Self {
         Self {
             watch,
             began: Instant::now(),
@@ -57,12 +57,12 @@ impl Watcher {
     }
 
     /// Returns the last sample.
-    pub(crate) fn last(&self) -> Arc<Sample> {
+    pub(crate) fn last(&self) -> Arc<ServerSample> {
         Arc::clone(&self.last.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the history of the last hour.
-    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
+    pub(crate) fn history(&self) -> MutexGuard<'_, FigureHistory> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -82,12 +82,12 @@ impl Watcher {
     }
 
     /// Subscribes to the events from now on.
-    pub(crate) fn listen(&self) -> broadcast::Receiver<Arc<Sent>> {
+    pub(crate) fn listen(&self) -> broadcast::Receiver<Arc<EncodedEvent>> {
         self.events.subscribe()
     }
 
     /// Sends an event to all subscribers.
-    pub(crate) fn tell(&self, event: &Event) {
+    pub(crate) fn send_event(&self, event: &Event) {
         // Without subscribers, nothing has to be serialised.
         if self.events.receiver_count() == 0 {
             return;
@@ -100,14 +100,14 @@ impl Watcher {
         let Ok(data) = data else { return };
         let name = event.name();
         // An error means that the last subscriber has just left.
-        let _ = self.events.send(Arc::new(Sent { name, data }));
+        let _ = self.events.send(Arc::new(EncodedEvent { name, data }));
     }
 
     /// Returns all metrics. Requests them from the shards, unless they were requested just before.
     /// Blocks.
     pub(crate) fn metrics(
         &self,
-        rooms: &BTreeMap<String, Room>,
+        rooms: &BTreeMap<String, DriveRoom>,
         detail: Detail,
     ) -> Option<Arc<str>> {
         // The lock is held until the shards have replied, so that concurrent requests share one
@@ -125,17 +125,17 @@ impl Watcher {
     }
 
     /// Takes one sample. Blocks for at most a second.
-    pub(crate) fn look(&self) {
+    pub(crate) fn take_sample(&self) {
         let drives = self.watch.figures();
         self.ready
             .store(drives.is_some(), std::sync::atomic::Ordering::Relaxed);
         // If a shard does not reply, the last sample stays.
         let Some(drives) = drives else { return };
         let at = (self.began.elapsed().as_nanos() as u64, now_ms());
-        let sample = Arc::new(Sample::after(&self.last(), at, drives));
+        let sample = Arc::new(ServerSample::after(&self.last(), at, drives));
         *self.last.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&sample);
         self.history().add(&sample);
-        sample.events().for_each(|event| self.tell(&event));
+        sample.events().for_each(|event| self.send_event(&event));
     }
 }
 
@@ -148,7 +148,7 @@ pub(crate) async fn run(watcher: Arc<Watcher>) {
         tick.tick().await;
         let watcher = Arc::clone(&watcher);
         // A failed shard shows in the absence of its figures.
-        let looked = tokio::task::spawn_blocking(move || watcher.look()).await;
+        let looked = tokio::task::spawn_blocking(move || watcher.take_sample()).await;
         if looked.is_err() {
             return;
         }

@@ -5,7 +5,7 @@ use weir_core::Op;
 
 /// The kind of an operation, as records distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MeasuredKind {
     /// A read of data.
     Read,
     /// A write of data.
@@ -14,7 +14,7 @@ pub enum Kind {
     Flush,
 }
 
-impl Kind {
+impl MeasuredKind {
     /// All kinds, in the order in which records list them.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Flush];
 

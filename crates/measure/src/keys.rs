@@ -553,7 +553,7 @@ const PLAN: &str = "
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Meter, Run, to_line};
+    use crate::{Meter, RunId, to_line};
 
     /// Tests the key of failures here, because no run of the command has any.
     #[test]
@@ -561,7 +561,7 @@ mod tests {
         let mut meter = Meter::new(0, 1_000_000_000);
         meter.sent(10);
         meter.failed(20, 4096);
-        let line = to_line(&Run::default().record("client", &meter));
+        let line = to_line(&RunId::default().record("client", &meter));
         assert!(line.contains("\"errors\":1"), "{line}");
         assert!(KEYS.iter().any(|key| key.is("errors")));
     }

@@ -1,7 +1,7 @@
 //! Measurements of the server, the simulator and the clients, and the common form of their results.
 //!
 //! A caller usually keeps one [`Meter`] per client. It reports each request to the meter, takes a
-//! [`Record`] from it at the end of a [`Run`], and writes the records as JSON Lines
+//! [`Record`] from it at the end of a [`RunId`], and writes the records as JSON Lines
 //! ([`write_records`]). The other types are the parts of a meter, and can be used on their own:
 //!
 //! - [`Histogram`]: latencies in fixed memory, with exact count, sums, minimum and maximum
@@ -9,7 +9,7 @@
 //! - [`promise`]: the verdict for each promised second, with the shortfall and its cause
 //! - [`explain`]: the journal of a drive, from which the latency of a volume is explained
 //! - [`Course`] and [`LevelSeries`]: latencies and levels over time
-//! - [`State`]: the state of a controller or elevator over time
+//! - [`TracedState`]: the state of a controller or elevator over time
 //! - [`Breakdown`] and [`WaitSplit`]: the time of requests, divided among the places where it was spent
 //! - [`Need`]: the drives that clients need under a policy
 //! - [`median`], [`ratio`], [`Interval`]: figures over several clients or repetitions
@@ -40,7 +40,7 @@ mod rings;
 mod series;
 mod state;
 
-pub use apart::{Kind, KindMeter};
+pub use apart::{KindMeter, MeasuredKind};
 pub use breakdown::{Breakdown, WaitSplit};
 pub use course::{Course, LevelSeries, Spread};
 pub use figures::{median, ratio};
@@ -51,12 +51,12 @@ pub use meter::Meter;
 pub use need::Need;
 pub use occupancy::Occupancy;
 pub use record::{
-    Absence, KindRecord, Latency, LimitedBy, Place, PromiseSeconds, Record, Run, ShortRecord,
-    SplitUs, StarvationKind, TOTAL,
+    Absence, KindRecord, LatencyRecord, LimitedBy, PromiseSeconds, Record, RecordPlace, RunId,
+    ShortRecord, SplitUs, StarvationKind, TOTAL,
 };
 pub use rings::{Rings, RingsPerSecond};
-pub use series::{Series, Window, mb_per_s};
-pub use state::State;
+pub use series::{Series, WindowTotals, mb_per_s};
+pub use state::TracedState;
 
 /// Number of nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;

@@ -1,10 +1,10 @@
 //! All measurements of one client in one run.
 
-use crate::apart::{Kind, KindMeter};
+use crate::apart::{KindMeter, MeasuredKind};
 use crate::late::DeadlineCounter;
 use crate::occupancy::Occupancy;
-use crate::promise::{Beside, Judge, RunVerdicts, Second, Terms, Watch};
-use crate::{Breakdown, Course, Histogram, SECOND_NS, Series, WaitSplit, Window, mb_per_s};
+use crate::promise::{Judge, RunContext, RunVerdicts, Second, SecondWatch, Terms};
+use crate::{Breakdown, Course, Histogram, SECOND_NS, Series, WaitSplit, WindowTotals, mb_per_s};
 use weir_core::{Op, Span, Waits};
 
 /// The measurements of one client between two instants.
@@ -13,7 +13,7 @@ use weir_core::{Op, Span, Waits};
 /// with the more specific methods such as [`sent`](Meter::sent) and [`done`](Meter::done), in the
 /// order in which they happen. Requests that complete before the start (during warm-up) or after
 /// the end are not measured. Rates refer to the client's own time within that interval (see
-/// [`Meter::lasted`]). Memory is allocated once, at construction.
+/// [`Meter::set_own_time`]). Memory is allocated once, at construction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meter {
     start_ns: u64,
@@ -29,7 +29,7 @@ pub struct Meter {
     split: WaitSplit,
     seconds: Series,
     plot: Series,
-    watch: Watch,
+    watch: SecondWatch,
     /// The seconds that have ended.
     watched: Vec<Second>,
     /// The maximum number of seconds that can end.
@@ -41,7 +41,7 @@ pub struct Meter {
     /// Late requests, if they are counted.
     late: Option<Box<DeadlineCounter>>,
     /// The operations of each kind, if they are measured separately.
-    apart: Option<Box<[Option<KindMeter>; Kind::ALL.len()]>>,
+    apart: Option<Box<[Option<KindMeter>; MeasuredKind::ALL.len()]>>,
     /// The longest wait of a request that is not answered at the end.
     unanswered_ns: u64,
 }
@@ -62,7 +62,7 @@ impl Meter {
             failed: 0,
             latency: Histogram::new(),
             split: WaitSplit::new(),
-            watch: Watch::new(start_ns),
+            watch: SecondWatch::new(start_ns),
             watched: Vec::with_capacity((length_ns / SECOND_NS) as usize),
             whole: (length_ns / SECOND_NS) as usize,
             places: Occupancy::new(start_ns),
@@ -98,7 +98,7 @@ impl Meter {
     }
 
     /// Records latencies over time from now on, in windows of `step_ns` counted from the start.
-    pub fn follow(&mut self, step_ns: u64) {
+    pub fn record_course(&mut self, step_ns: u64) {
         let length = self.end_ns - self.start_ns;
         let course = Course::covering(self.start_ns, step_ns, length);
         self.course = Some(Box::new(course));
@@ -111,7 +111,7 @@ impl Meter {
             self.flushing(now_ns);
         } else {
             self.sent(now_ns);
-            self.watch.asks(bytes);
+            self.watch.note_request_bytes(bytes);
         }
     }
 
@@ -128,7 +128,7 @@ impl Meter {
         if !failed
             && self.apart.is_some()
             && self.measures(now_ns)
-            && let Some(kind) = Kind::of(op)
+            && let Some(kind) = MeasuredKind::of(op)
         {
             self.count(kind, now_ns.saturating_sub(sent_ns), bytes);
         }
@@ -158,7 +158,7 @@ impl Meter {
     #[inline]
     pub fn done(&mut self, sent_ns: u64, now_ns: u64, bytes: u64) {
         self.pass(now_ns);
-        self.watch.over(false);
+        self.watch.end_request(false);
         // A reply before the start or after the end is not measured, but its request no longer
         // waits.
         if self.measures(now_ns) {
@@ -221,7 +221,7 @@ impl Meter {
             // throughout.
             self.sent(from_ns);
             self.pass(last);
-            self.watch.over(false);
+            self.watch.end_request(false);
             self.places.give(last.min(self.end_ns));
             // Each request has a deadline of its own, so these cannot be added in one step.
             if let Some(late) = &mut self.late {
@@ -270,7 +270,7 @@ impl Meter {
     /// affects the shortfall of a promise.
     pub fn failed(&mut self, now_ns: u64, bytes: u64) {
         self.pass(now_ns);
-        self.watch.over(false);
+        self.watch.end_request(false);
         self.watch.failed(bytes);
         if let Some(late) = &mut self.late {
             late.failed();
@@ -297,7 +297,7 @@ impl Meter {
     /// possible request at `begin_ns` to `until_ns`, which is the time of its last request or of
     /// the reply to it, or to the end of the measurement if `until_ns` is `None`. If this method is
     /// not called, the client's own time is the whole measurement.
-    pub fn lasted(&mut self, begin_ns: u64, until_ns: Option<u64>) {
+    pub fn set_own_time(&mut self, begin_ns: u64, until_ns: Option<u64>) {
         self.until_ns = until_ns.map_or(self.end_ns, |ns| ns.clamp(self.start_ns, self.end_ns));
         self.begin_ns = begin_ns.clamp(self.start_ns, self.until_ns);
     }
@@ -343,7 +343,7 @@ impl Meter {
     }
 
     /// Judges a promise over the whole seconds of the measurement.
-    pub fn judge(&self, terms: &Terms, beside: &Beside<'_>) -> RunVerdicts {
+    pub fn judge(&self, terms: &Terms, beside: &RunContext<'_>) -> RunVerdicts {
         // A copy is advanced to the end, so that all seconds end, even without a request at the
         // end.
         let mut until = self.clone();
@@ -354,7 +354,7 @@ impl Meter {
         for (k, second) in until.watched.iter().take(whole).enumerate() {
             let all = all.get(k).copied().unwrap_or_default();
             let second = Second {
-                others: Window {
+                others: WindowTotals {
                     bytes: all.bytes.saturating_sub(second.done.bytes),
                     requests: all.requests.saturating_sub(second.done.requests),
                 },
@@ -409,8 +409,8 @@ impl Meter {
     }
 
     /// Measures reads, writes and flushes separately from now on, if the client has several of
-    /// these kinds. `has` specifies its kinds, in the order of [`Kind::ALL`].
-    pub fn tell_apart(&mut self, has: [bool; Kind::ALL.len()]) {
+    /// these kinds. `has` specifies its kinds, in the order of [`MeasuredKind::ALL`].
+    pub fn measure_kinds(&mut self, has: [bool; MeasuredKind::ALL.len()]) {
         // With a single kind of operations, the total has the same figures.
         if has.iter().filter(|has| **has).count() > 1 {
             let apart = has.map(|has| has.then(KindMeter::default));
@@ -419,7 +419,7 @@ impl Meter {
     }
 
     #[inline(never)]
-    fn count(&mut self, kind: Kind, latency_ns: u64, bytes: u64) {
+    fn count(&mut self, kind: MeasuredKind, latency_ns: u64, bytes: u64) {
         let apart = self.apart.as_mut().and_then(|a| a[kind as usize].as_mut());
         if let Some(apart) = apart {
             apart.add(latency_ns, bytes);
@@ -427,7 +427,7 @@ impl Meter {
     }
 
     /// Returns the operations of a kind, if they are [measured separately](Self::tell_apart).
-    pub fn of(&self, kind: Kind) -> Option<&KindMeter> {
+    pub fn of(&self, kind: MeasuredKind) -> Option<&KindMeter> {
         self.apart.as_ref()?[kind as usize].as_ref()
     }
 
@@ -463,7 +463,7 @@ impl Meter {
         self.begin_ns - self.start_ns
     }
 
-    /// Returns the length of the client's own time, in nanoseconds (see [`Self::lasted`]).
+    /// Returns the length of the client's own time, in nanoseconds (see [`Self::set_own_time`]).
     pub fn length_ns(&self) -> u64 {
         self.until_ns - self.begin_ns
     }
@@ -544,7 +544,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::promise::{Cause, Rate};
+    use crate::promise::{Cause, PromisedRate};
 
     const MS: u64 = 1_000_000;
 
@@ -562,10 +562,10 @@ mod tests {
     /// Judges a promise of `min` bytes per second without other clients on the drive.
     fn judged(meter: &Meter, min: u64) -> RunVerdicts {
         let terms = Terms {
-            rate: Rate::new(min, 0).unwrap(),
+            rate: PromisedRate::new(min, 0).unwrap(),
             alone: None,
         };
-        meter.judge(&terms, &Beside::new(meter.seconds()))
+        meter.judge(&terms, &RunContext::new(meter.seconds()))
     }
 
     #[test]
@@ -604,7 +604,7 @@ mod tests {
         for _ in 0..200 {
             let mut one = Meter::new(draw(2 * SECOND_NS), 2 * SECOND_NS + draw(SECOND_NS));
             if draw(2) == 0 {
-                one.follow(1 + draw(SECOND_NS));
+                one.record_course(1 + draw(SECOND_NS));
             }
             if draw(2) == 0 {
                 one.deadline(draw(30 * MS));
@@ -647,12 +647,12 @@ mod tests {
             m.ended(Op::Flush, written, written + 40 * MS, 0, false);
         }
         let terms = Terms {
-            rate: Rate::new(0, 36).unwrap(),
+            rate: PromisedRate::new(0, 36).unwrap(),
             alone: None,
         };
         // 36 requests per second are owed for the half of the time in which a write waits (10 * 50
         // ms): 18. 10 are served, so 8 are missing.
-        let short = m.judge(&terms, &Beside::new(m.seconds())).short;
+        let short = m.judge(&terms, &RunContext::new(m.seconds())).short;
         assert_eq!((short[0].by, short[0].why.cause), (8, Cause::SlowDrive));
     }
 
@@ -719,7 +719,7 @@ mod tests {
                 1_000_000,
             );
         }
-        late.lasted(begins, Some(begins + 2 * SECOND_NS));
+        late.set_own_time(begins, Some(begins + 2 * SECOND_NS));
         assert_eq!(
             (late.length_ns(), late.begins_ns()),
             (2 * SECOND_NS, begins)
@@ -734,7 +734,7 @@ mod tests {
         let mut early = Meter::new(0, 10 * SECOND_NS);
         early.sent(0);
         early.done(0, MS, 1_000_000);
-        early.lasted(0, Some(SECOND_NS));
+        early.set_own_time(0, Some(SECOND_NS));
         let total = Meter::total(0, 10 * SECOND_NS, [&late, &early]);
         // The total lasts from the start of the early client to the end of the late one, at 9.25 s.
         assert_eq!((total.begins_ns(), total.length_ns()), (0, 9_250 * MS));
@@ -743,7 +743,7 @@ mod tests {
 
         // A client that ended during the warm-up has no time in the measurement.
         let mut gone = Meter::new(5 * SECOND_NS, SECOND_NS);
-        gone.lasted(SECOND_NS, Some(2 * SECOND_NS));
+        gone.set_own_time(SECOND_NS, Some(2 * SECOND_NS));
         assert_eq!((gone.length_ns(), gone.worst_second_mb_per_s()), (0, None));
     }
 
@@ -751,7 +751,7 @@ mod tests {
     fn kinds_are_measured_apart_where_there_are_several() {
         let mut m = Meter::new(0, SECOND_NS);
         // The client reads and writes, but does not flush.
-        m.tell_apart([true, true, false]);
+        m.measure_kinds([true, true, false]);
         for (op, ms, bytes) in [(Op::Read, 1, 10), (Op::Write, 2, 20), (Op::Read, 3, 30)] {
             m.issued(op, 0, bytes);
             m.ended(op, 0, ms * MS, bytes, false);
@@ -760,12 +760,12 @@ mod tests {
             m.of(kind)
                 .map(|apart| (apart.bytes(), apart.latency().count()))
         };
-        assert_eq!(of(Kind::Read), Some((40, 2)));
-        assert_eq!(of(Kind::Write), Some((20, 1)));
-        assert_eq!(of(Kind::Flush), None, "it has none");
+        assert_eq!(of(MeasuredKind::Read), Some((40, 2)));
+        assert_eq!(of(MeasuredKind::Write), Some((20, 1)));
+        assert_eq!(of(MeasuredKind::Flush), None, "it has none");
         let mut one = Meter::new(0, SECOND_NS);
-        one.tell_apart([false, true, false]);
-        assert_eq!(one.of(Kind::Write), None, "one kind is the whole");
+        one.measure_kinds([false, true, false]);
+        assert_eq!(one.of(MeasuredKind::Write), None, "one kind is the whole");
     }
 
     #[test]

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::promise::{Beside, Cause, Excuse, Fate, Rate, RunVerdicts, ShortSecond, Terms, Units};
-use crate::{Histogram, Kind, KindMeter, Meter, RingsPerSecond, SECOND_NS, Series, mb_per_s};
+use crate::promise::{
+    Cause, Excuse, Fate, PromisedRate, RunContext, RunVerdicts, ShortSecond, Terms, Units,
+};
+use crate::{
+    Histogram, KindMeter, MeasuredKind, Meter, RingsPerSecond, SECOND_NS, Series, mb_per_s,
+};
 
 /// The client name in the record of all clients together.
 pub const TOTAL: &str = "total";
@@ -13,7 +17,7 @@ pub const TOTAL: &str = "total";
 /// The place of a run: simulator, server, guest or this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum RecordPlace {
     /// The simulator, in virtual time.
     Sim,
     /// A live server on this machine.
@@ -87,7 +91,7 @@ impl LimitedBy {
 
 /// Statistics of the latency from sending a request to its reply, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
+pub struct LatencyRecord {
     /// The mean, which is exact.
     pub mean: f64,
     /// The sample standard deviation, which is exact.
@@ -106,7 +110,7 @@ pub struct Latency {
     pub p999: f64,
 }
 
-impl Latency {
+impl LatencyRecord {
     /// Returns the latency of these requests, or `None` if there are none.
     pub fn of(h: &Histogram) -> Option<Self> {
         let us = |ns: u64| ns as f64 / 1e3;
@@ -150,7 +154,7 @@ impl SplitUs {
 
 /// The identity of a run, which is the same in the records of all its clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Run {
+pub struct RunId {
     /// The name of the scenario.
     pub scenario: String,
     /// The name of the drive.
@@ -162,12 +166,12 @@ pub struct Run {
     /// The number of the repetition, from 0.
     pub repeat: u32,
     /// The place of the run.
-    pub place: Option<Place>,
+    pub place: Option<RecordPlace>,
     /// The seed of the run's random numbers.
     pub seed: Option<u64>,
 }
 
-impl Run {
+impl RunId {
     /// Returns the record of `client` (or [`TOTAL`]) from its meter. Data that only the caller has
     /// (promise, series, limit) is added with [`Record::with_promise`], [`Record::with_series`] and
     /// [`Record::with_limit`], or by setting fields.
@@ -186,7 +190,7 @@ impl Run {
                 .filter(|ns| *ns > 0)
                 .map(|ns| ns as f64 / SECOND_NS as f64),
             bandwidth_mb_per_s: mb_per_s(meter.bytes(), meter.length_ns()),
-            latency_us: Latency::of(meter.latency()),
+            latency_us: LatencyRecord::of(meter.latency()),
             place: self.place,
             seed: self.seed,
             errors: Some(meter.failures()).filter(|n| *n > 0),
@@ -194,9 +198,9 @@ impl Run {
             unanswered_us: Some(meter.unanswered_ns())
                 .filter(|ns| *ns > 0)
                 .map(|ns| ns as f64 / 1e3),
-            reads: KindRecord::of(meter, Kind::Read),
-            writes: KindRecord::of(meter, Kind::Write),
-            flushes: KindRecord::of(meter, Kind::Flush),
+            reads: KindRecord::of(meter, MeasuredKind::Read),
+            writes: KindRecord::of(meter, MeasuredKind::Write),
+            flushes: KindRecord::of(meter, MeasuredKind::Flush),
             split_us: meter.split().mean_us(),
             late: meter.late(),
             ..Record::default()
@@ -214,17 +218,17 @@ pub struct KindRecord {
     /// `bytes` divided by the length of the client's own time, in MB/s.
     pub bandwidth_mb_per_s: f64,
     /// The latency of these operations, or `None` if there were none.
-    pub latency_us: Option<Latency>,
+    pub latency_us: Option<LatencyRecord>,
 }
 
 impl KindRecord {
-    fn of(meter: &Meter, kind: Kind) -> Option<Self> {
+    fn of(meter: &Meter, kind: MeasuredKind) -> Option<Self> {
         let apart: &KindMeter = meter.of(kind)?;
         Some(Self {
             requests: apart.latency().count(),
             bytes: apart.bytes(),
             bandwidth_mb_per_s: mb_per_s(apart.bytes(), meter.length_ns()),
-            latency_us: Latency::of(apart.latency()),
+            latency_us: LatencyRecord::of(apart.latency()),
         })
     }
 }
@@ -328,7 +332,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl ShortRecord {
-    fn new(short: &ShortSecond, beside: &Beside<'_>) -> Self {
+    fn new(short: &ShortSecond, beside: &RunContext<'_>) -> Self {
         Self {
             second: short.second,
             owed: short.owed,
@@ -345,7 +349,7 @@ impl ShortRecord {
 }
 
 impl PromiseSeconds {
-    fn new(judged: &RunVerdicts, units: Units, beside: &Beside<'_>) -> Self {
+    fn new(judged: &RunVerdicts, units: Units, beside: &RunContext<'_>) -> Self {
         let seconds = &judged.seconds;
         let lacking = (seconds.all_short() > 0).then(|| units.of(seconds.lacking));
         let mut neighbours = BTreeMap::new();
@@ -454,10 +458,10 @@ pub struct Record {
     /// `bytes` divided by `seconds`, in MB/s.
     pub bandwidth_mb_per_s: f64,
     /// The latency of these requests. `None`, and null as JSON, if there were none.
-    pub latency_us: Option<Latency>,
+    pub latency_us: Option<LatencyRecord>,
     /// The place of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub place: Option<RecordPlace>,
     /// The seed of the run's random numbers. In JSON it is a string, because many readers of JSON
     /// round integers above 2^53.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "digits")]
@@ -560,10 +564,10 @@ impl Record {
         terms: &Terms,
         alone_mb_per_s: Option<f64>,
         meter: &Meter,
-        beside: &Beside<'_>,
+        beside: &RunContext<'_>,
     ) -> Self {
         let judged = meter.judge(terms, beside);
-        let Rate { units, a_second } = terms.rate;
+        let PromisedRate { units, a_second } = terms.rate;
         // The bandwidth without contention, in the units of the promise.
         let alone = match units {
             Units::Bytes => {
@@ -634,9 +638,9 @@ impl Record {
     }
 
     /// Returns the kinds of the client's operations that were measured separately.
-    pub fn kinds(&self) -> impl Iterator<Item = (Kind, &KindRecord)> {
+    pub fn kinds(&self) -> impl Iterator<Item = (MeasuredKind, &KindRecord)> {
         let all = [&self.reads, &self.writes, &self.flushes];
-        let all = Kind::ALL.into_iter().zip(all);
+        let all = MeasuredKind::ALL.into_iter().zip(all);
         all.filter_map(|(kind, of)| Some((kind, of.as_ref()?)))
     }
 
@@ -723,9 +727,9 @@ mod tests {
     fn a_client_starves_below_1_percent_or_after_1_s_unless_its_max_throttles_it() {
         let record = |mb_per_s: f64, longest: f64| Record {
             bandwidth_mb_per_s: mb_per_s,
-            latency_us: Some(Latency {
+            latency_us: Some(LatencyRecord {
                 max: longest,
-                ..Latency::default()
+                ..LatencyRecord::default()
             }),
             ..Record::default()
         };
@@ -758,21 +762,21 @@ mod tests {
             meter.sent(ms * 1_000_000);
             meter.done(ms * 1_000_000, ms * 1_000_000 + 400_000, 10_000);
         }
-        let run = Run {
+        let run = RunId {
             scenario: "s".into(),
-            ..Run::default()
+            ..RunId::default()
         };
         let terms = Terms {
-            rate: Rate::new(10_000_000, 0).unwrap(),
+            rate: PromisedRate::new(10_000_000, 0).unwrap(),
             alone: None,
         };
         let r = run
             .record("target", &meter)
-            .with_promise(&terms, None, &meter, &Beside::new(meter.seconds()))
+            .with_promise(&terms, None, &meter, &RunContext::new(meter.seconds()))
             .with_series(meter.plot(), meter.end_ns());
         assert_eq!((r.requests, r.bytes), (1999, 19_990_000));
         assert!((r.bandwidth_mb_per_s - 9.995).abs() < 1e-9);
-        let want = Latency {
+        let want = LatencyRecord {
             mean: 400.0,
             sd: 0.0,
             min: 400.0,

@@ -4,7 +4,7 @@ use crate::SECOND_NS;
 
 /// The completions within one window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Window {
+pub struct WindowTotals {
     /// The bytes of completed requests.
     pub bytes: u64,
     /// The number of completed requests.
@@ -19,8 +19,8 @@ pub struct Window {
 pub struct Series {
     start_ns: u64,
     step_ns: u64,
-    windows: Box<[Window]>,
-    outside: Window,
+    windows: Box<[WindowTotals]>,
+    outside: WindowTotals,
 }
 
 impl Series {
@@ -30,8 +30,8 @@ impl Series {
         Self {
             start_ns,
             step_ns: step_ns.max(1),
-            windows: vec![Window::default(); windows].into_boxed_slice(),
-            outside: Window::default(),
+            windows: vec![WindowTotals::default(); windows].into_boxed_slice(),
+            outside: WindowTotals::default(),
         }
     }
 
@@ -96,13 +96,13 @@ impl Series {
     }
 
     /// Returns the completions before the first window and after the last.
-    pub fn outside(&self) -> Window {
+    pub fn outside(&self) -> WindowTotals {
         self.outside
     }
 
     /// Returns the windows that ended by `end_ns`, including empty ones. A window that is cut short
     /// by the end of a run is not included, because its rate would be too low.
-    pub fn complete(&self, end_ns: u64) -> &[Window] {
+    pub fn complete(&self, end_ns: u64) -> &[WindowTotals] {
         let ended = end_ns.saturating_sub(self.start_ns) / self.step_ns;
         &self.windows[..self.windows.len().min(ended as usize)]
     }
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(bytes, [6, 8, 16]);
         assert_eq!(
             s.outside(),
-            Window {
+            WindowTotals {
                 bytes: 33,
                 requests: 2
             }

@@ -1,12 +1,12 @@
 //! The state of controllers and elevators over a run, for `weir compare --trace`.
 
-use crate::Run;
+use crate::RunId;
 use crate::jsonl::write;
 use serde::Serialize;
 
 /// One quantity of a controller or elevator over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct State {
+pub struct TracedState {
     /// The name of the quantity, such as `vrate`, `depth` or `weight in use`.
     pub state: String,
     /// The subject: a client, the clients of a group, or `drive`.
@@ -26,13 +26,13 @@ struct TraceLine<'a> {
     policy: &'a str,
     repeat: u32,
     #[serde(flatten)]
-    state: &'a State,
+    state: &'a TracedState,
 }
 
-impl State {
+impl TracedState {
     /// Returns the quantity and its run as one line of JSON, without the newline. Each fraction has
     /// three digits.
-    pub fn to_line(&self, run: &Run) -> String {
+    pub fn to_line(&self, run: &RunId) -> String {
         write(&TraceLine {
             scenario: &run.scenario,
             drive: &run.drive,
@@ -50,14 +50,14 @@ mod tests {
 
     #[test]
     fn a_line_says_of_which_run_it_is() {
-        let run = Run {
+        let run = RunId {
             scenario: "latency".into(),
             drive: "demo".into(),
             case: "readers".into(),
             policy: "io.cost".into(),
-            ..Run::default()
+            ..RunId::default()
         };
-        let state = State {
+        let state = TracedState {
             state: "vrate".into(),
             of: "drive".into(),
             unit: "%".into(),

@@ -2,14 +2,14 @@
 //! decisions.
 
 use crate::error::{usage, wrong};
-use crate::source::{Drive, Policy, Scenario};
+use crate::source::{PyDrive, PyPolicy, PyScenario};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use weir_config::scenario::Choice;
 use weir_core::{
     Completion, Flags, Instant, Layer, Op, Outcome, Output, Sizes, StreamId, StreamSpec, Tag,
 };
-use weir_sim::Run;
+use weir_sim::SimRun;
 
 /// The minimum number of live requests for which each client has space, even if its program in the
 /// scenario has fewer.
@@ -26,16 +26,16 @@ const EIO: u16 = 5;
 /// nanoseconds.
 #[pyclass(module = "weir", name = "Elevator")]
 #[derive(Debug)]
-pub(crate) struct Elevator {
+pub(crate) struct PyElevator {
     layer: Layer,
-    clients: Vec<Client>,
+    clients: Vec<LayerClient>,
     now: u64,
     cookies: u64,
     outputs: Vec<Output>,
 }
 
 #[derive(Debug)]
-struct Client {
+struct LayerClient {
     name: String,
     stream: StreamId,
     space: weir_core::SpaceId,
@@ -44,7 +44,7 @@ struct Client {
 /// A request of a client.
 #[pyclass(frozen, eq, get_all, from_py_object, module = "weir", name = "Request")]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct PyRequest {
     /// The name of the client.
     client: String,
     /// The operation: "read", "write", "flush", "discard", "write-zeroes" or "extents".
@@ -58,7 +58,7 @@ pub(crate) struct Request {
 }
 
 #[pymethods]
-impl Request {
+impl PyRequest {
     #[new]
     #[pyo3(signature = (client, op = "read", offset = 0, length = 4096, *, sync = false))]
     fn new(client: String, op: &str, offset: u64, length: u32, sync: bool) -> PyResult<Self> {
@@ -91,7 +91,7 @@ impl Request {
 /// A piece of a request that must be sent to the drive now.
 #[pyclass(frozen, eq, get_all, module = "weir", name = "Dispatch")]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Dispatch {
+pub(crate) struct PyDispatch {
     /// The tag to pass to `complete`.
     tag: u32,
     /// The hardware queue of the drive.
@@ -109,7 +109,7 @@ pub(crate) struct Dispatch {
 }
 
 #[pymethods]
-impl Dispatch {
+impl PyDispatch {
     fn __repr__(&self) -> String {
         let Self {
             tag,
@@ -128,7 +128,7 @@ impl Dispatch {
 /// time.
 #[pyclass(frozen, eq, get_all, module = "weir", name = "Done")]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct PyCompletion {
     /// The client that sent the request.
     client: String,
     /// The number of the request, as returned by `submit`.
@@ -150,7 +150,7 @@ pub(crate) struct Done {
 }
 
 #[pymethods]
-impl Done {
+impl PyCompletion {
     fn __repr__(&self) -> String {
         let Self {
             client,
@@ -167,11 +167,11 @@ impl Done {
 /// The decisions of the layer at one time, and the time of the next poll if nothing happens before.
 #[pyclass(frozen, get_all, module = "weir", name = "Step")]
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct PyStep {
     /// Pieces that must be sent to the drive.
-    dispatched: Vec<Py<Dispatch>>,
+    dispatched: Vec<Py<PyDispatch>>,
     /// Requests that have completed.
-    done: Vec<Py<Done>>,
+    done: Vec<Py<PyCompletion>>,
     /// Clients that must not send further requests for now.
     paused: Vec<String>,
     /// Clients that may send requests again.
@@ -184,14 +184,14 @@ pub(crate) struct Step {
 }
 
 #[pymethods]
-impl Elevator {
+impl PyElevator {
     /// Creates the layer of a scenario's clients on a drive under a policy, at time 0.
     #[new]
     #[pyo3(signature = (scenario, policy, drive, case = None))]
     fn new(
-        scenario: &Scenario,
-        policy: &Policy,
-        drive: &Drive,
+        scenario: &PyScenario,
+        policy: &PyPolicy,
+        drive: &PyDrive,
         case: Option<&str>,
     ) -> PyResult<Self> {
         let script = scenario.one()?;
@@ -207,7 +207,7 @@ impl Elevator {
         let choice = Choice {
             drive: config,
             // Admission must hold for the whole drive, so that its worst case is the capacity.
-            capacity: config.least(u64::MAX).ok().flatten(),
+            capacity: config.worst_case(u64::MAX).ok().flatten(),
             case: case.or_else(|| cases.first().map(String::as_str)),
             policy: &policy.policy.name,
             seconds: None,
@@ -217,11 +217,11 @@ impl Elevator {
         let scenario = script.scenario(&choice).map_err(refuse)?;
         script.tune(&choice, &mut tuned).map_err(refuse)?;
         let scenario = scenario.under(&tuned);
-        let mut config = Run::config(&scenario, &tuned);
+        let mut config = SimRun::config(&scenario, &tuned);
         // The caller may send more requests than the scenario's programs do.
         config.sizes = roomy(config.sizes);
         let mut layer = Layer::new(config).map_err(usage)?;
-        let edits = Run::edits(&scenario, &tuned);
+        let edits = SimRun::edits(&scenario, &tuned);
         // Refused promises are an error of the caller.
         layer.change(Instant::ZERO, &edits).map_err(usage)?;
         let clients = scenario.clients.iter().map(|client| {
@@ -231,7 +231,7 @@ impl Elevator {
             };
             let stream = layer.open(Instant::ZERO, spec).map_err(usage)?;
             let (name, space) = (client.name.clone(), client.space);
-            Ok(Client {
+            Ok(LayerClient {
                 name,
                 stream,
                 space,
@@ -267,7 +267,7 @@ impl Elevator {
 
     /// Submits requests at `now`, all at once. Returns their numbers, which identify them when they
     /// complete. If a request is refused, those before it are accepted.
-    fn submit(&mut self, now: u64, requests: Vec<Request>) -> PyResult<Vec<u64>> {
+    fn submit(&mut self, now: u64, requests: Vec<PyRequest>) -> PyResult<Vec<u64>> {
         // All requests are converted before the first is submitted, so that an unknown name submits
         // none.
         let batch = requests.iter().enumerate().map(|(at, request)| {
@@ -322,10 +322,10 @@ impl Elevator {
     }
 
     /// Returns the decisions of the layer at `now`.
-    fn poll(&mut self, py: Python<'_>, now: u64) -> PyResult<Step> {
+    fn poll(&mut self, py: Python<'_>, now: u64) -> PyResult<PyStep> {
         let at = self.at(now)?;
         let wake = self.layer.poll(at, &mut self.outputs);
-        let mut step = Step {
+        let mut step = PyStep {
             dispatched: Vec::new(),
             done: Vec::new(),
             paused: Vec::new(),
@@ -351,7 +351,7 @@ impl Elevator {
     }
 }
 
-impl Elevator {
+impl PyElevator {
     fn at(&mut self, now: u64) -> PyResult<Instant> {
         // The layer would clamp the time, which would hide the mistake of the caller.
         if now < self.now {
@@ -363,7 +363,7 @@ impl Elevator {
         Ok(Instant::from_nanos(now))
     }
 
-    fn client(&self, name: &str) -> PyResult<&Client> {
+    fn client(&self, name: &str) -> PyResult<&LayerClient> {
         let found = self.clients.iter().find(|c| c.name == name);
         found.ok_or_else(|| {
             let all = self.clients().join(", ");
@@ -377,8 +377,8 @@ impl Elevator {
         client.map_or_else(String::new, |c| c.name.clone())
     }
 
-    fn dispatch(&self, d: &weir_core::Dispatch) -> Dispatch {
-        Dispatch {
+    fn dispatch(&self, d: &weir_core::Dispatch) -> PyDispatch {
+        PyDispatch {
             tag: d.tag.0,
             queue: d.queue.0,
             client: self.name(d.stream),
@@ -389,8 +389,8 @@ impl Elevator {
         }
     }
 
-    fn done(&self, d: &weir_core::Done) -> Done {
-        Done {
+    fn done(&self, d: &weir_core::Done) -> PyCompletion {
+        PyCompletion {
             client: self.name(d.stream),
             cookie: d.cookie,
             op: name(d.op),

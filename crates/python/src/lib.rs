@@ -17,11 +17,11 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _weir {
     #[pymodule_export]
-    use crate::elevator::{Dispatch, Done, Elevator, Request, Step};
+    use crate::elevator::{PyCompletion, PyDispatch, PyElevator, PyRequest, PyStep};
     #[pymodule_export]
     use crate::error::{ProblemError, RunError, UsageError, WeirError};
     #[pymodule_export]
-    use crate::source::{Drive, Policy, Scenario, drives, policies, scenarios};
+    use crate::source::{PyDrive, PyPolicy, PyScenario, drives, policies, scenarios};
     #[pymodule_export]
     use crate::table::{compare, needs, plan, records, search};
 }

@@ -18,7 +18,7 @@ const SIGINT: i32 = 2;
 ///
 /// # Errors
 /// Returns the exception that a signal handler raised in the meantime, usually `KeyboardInterrupt`.
-pub(crate) fn long<T: Send>(
+pub(crate) fn run_interruptible<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Interrupt) -> T + Send,
 ) -> PyResult<T> {

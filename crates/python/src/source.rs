@@ -6,20 +6,20 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyType};
 use std::path::{Path, PathBuf};
-use weir_config::profile::{self, Profile};
+use weir_config::profile::{self, DriveProfile};
 use weir_config::scenario::{self, Script};
 use weir_config::{Problem, policy};
 
 /// The source of an object, from which the object can be created again in another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Source {
+enum ObjectSource {
     /// A name, or the path of a file, which is read again.
     Word(String),
     /// A text, and its name in error messages.
     Text(String, String),
 }
 
-impl Source {
+impl ObjectSource {
     fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(path) = given.extract::<PathBuf>() {
             return Self::word(&path);
@@ -61,7 +61,7 @@ impl Source {
 
     /// Returns the callable and the arguments that create the object again: `parse` of the class,
     /// or the class itself.
-    fn again<'py>(&self, class: &Bound<'py, PyType>) -> PyResult<Again<'py>> {
+    fn again<'py>(&self, class: &Bound<'py, PyType>) -> PyResult<PickleCall<'py>> {
         Ok(match self {
             Self::Word(word) => (class.clone().into_any(), vec![word.clone()]),
             Self::Text(text, file) => (class.getattr("parse")?, vec![text.clone(), file.clone()]),
@@ -76,7 +76,7 @@ impl Source {
 }
 
 /// The callable and the arguments for `pickle`.
-type Again<'py> = (Bound<'py, PyAny>, Bound<'py, pyo3::types::PyTuple>);
+type PickleCall<'py> = (Bound<'py, PyAny>, Bound<'py, pyo3::types::PyTuple>);
 
 fn read<T>(read: Result<T, Vec<Problem>>) -> PyResult<T> {
     read.map_err(|problems| wrong(&problems))
@@ -85,32 +85,32 @@ fn read<T>(read: Result<T, Vec<Problem>>) -> PyResult<T> {
 /// A scenario: a drive, clients, and the promises to them.
 #[pyclass(frozen, eq, module = "weir", name = "Scenario")]
 #[derive(Debug)]
-pub(crate) struct Scenario {
-    source: Source,
+pub(crate) struct PyScenario {
+    source: ObjectSource,
     /// The scripts of the scenario. A suite has several.
     pub(crate) scripts: Vec<Script>,
 }
 
-impl PartialEq for Scenario {
+impl PartialEq for PyScenario {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
     }
 }
 
 #[pymethods]
-impl Scenario {
+impl PyScenario {
     /// Creates the scenario of a name (`weir.scenarios()` lists them), of a file (.toml, or a job
     /// file of fio), or of a mapping with the keys of a file.
     #[new]
     fn new(source: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::of(Source::of(source)?)
+        Self::of(ObjectSource::of(source)?)
     }
 
     /// Creates the scenario of a text, whose name in error messages is `file`.
     #[staticmethod]
     #[pyo3(signature = (text, file = ""))]
     fn parse(text: &str, file: &str) -> PyResult<Self> {
-        Self::of(Source::Text(text.into(), file.into()))
+        Self::of(ObjectSource::Text(text.into(), file.into()))
     }
 
     /// The name of the scenario in results. Random numbers depend on it.
@@ -155,8 +155,8 @@ impl Scenario {
     #[getter]
     fn text(&self) -> PyResult<String> {
         match &self.source {
-            Source::Text(text, _) => Ok(text.clone()),
-            Source::Word(word) => match scenario::source(word) {
+            ObjectSource::Text(text, _) => Ok(text.clone()),
+            ObjectSource::Word(word) => match scenario::source(word) {
                 Some(text) => Ok(text.to_owned()),
                 None => Ok(std::fs::read_to_string(word)?),
             },
@@ -167,16 +167,16 @@ impl Scenario {
         format!("<weir.Scenario {}>", self.name())
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Again<'py>> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleCall<'py>> {
         slf.get().source.again(&slf.get_type())
     }
 }
 
-impl Scenario {
-    fn of(source: Source) -> PyResult<Self> {
+impl PyScenario {
+    fn of(source: ObjectSource) -> PyResult<Self> {
         let scripts = match &source {
-            Source::Word(word) => weir::scenarios(word).map_err(failed)?,
-            Source::Text(text, file) => vec![read(scenario::parse(text, file))?],
+            ObjectSource::Word(word) => weir::scenarios(word).map_err(failed)?,
+            ObjectSource::Text(text, file) => vec![read(scenario::parse(text, file))?],
         };
         Ok(Self { source, scripts })
     }
@@ -196,12 +196,12 @@ impl Scenario {
 /// A policy: a way of sharing a drive.
 #[pyclass(frozen, eq, module = "weir", name = "Policy")]
 #[derive(Debug)]
-pub(crate) struct Policy {
-    source: Source,
+pub(crate) struct PyPolicy {
+    source: ObjectSource,
     pub(crate) policy: weir_config::Policy,
 }
 
-impl PartialEq for Policy {
+impl PartialEq for PyPolicy {
     /// Compares the settings of two policies, whatever their sources.
     fn eq(&self, other: &Self) -> bool {
         policy::print(&self.policy) == policy::print(&other.policy)
@@ -209,19 +209,19 @@ impl PartialEq for Policy {
 }
 
 #[pymethods]
-impl Policy {
+impl PyPolicy {
     /// Creates the policy of a name (`weir.policies()` lists them), of a composition such as "bfq +
     /// io.latency", of a file, or of a mapping with the keys of a file.
     #[new]
     fn new(source: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::of(Source::of(source)?)
+        Self::of(ObjectSource::of(source)?)
     }
 
     /// Creates the policy of a text, whose name in error messages is `file`.
     #[staticmethod]
     #[pyo3(signature = (text, file = ""))]
     fn parse(text: &str, file: &str) -> PyResult<Self> {
-        Self::of(Source::Text(text.into(), file.into()))
+        Self::of(ObjectSource::Text(text.into(), file.into()))
     }
 
     /// The name of the policy in results.
@@ -246,16 +246,16 @@ impl Policy {
         format!("<weir.Policy {}>", self.policy.name)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Again<'py>> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleCall<'py>> {
         slf.get().source.again(&slf.get_type())
     }
 }
 
-impl Policy {
-    fn of(source: Source) -> PyResult<Self> {
+impl PyPolicy {
+    fn of(source: ObjectSource) -> PyResult<Self> {
         let policy = match &source {
-            Source::Word(word) => weir::policy(word).map_err(failed)?,
-            Source::Text(text, file) => read(policy::read(text, file))?,
+            ObjectSource::Word(word) => weir::policy(word).map_err(failed)?,
+            ObjectSource::Text(text, file) => read(policy::read(text, file))?,
         };
         Ok(Self { source, policy })
     }
@@ -264,31 +264,31 @@ impl Policy {
 /// A modelled drive.
 #[pyclass(frozen, eq, module = "weir", name = "Drive")]
 #[derive(Debug)]
-pub(crate) struct Drive {
-    source: Source,
-    pub(crate) profile: Profile,
+pub(crate) struct PyDrive {
+    source: ObjectSource,
+    pub(crate) profile: DriveProfile,
 }
 
-impl PartialEq for Drive {
+impl PartialEq for PyDrive {
     fn eq(&self, other: &Self) -> bool {
         (&self.profile.name, &self.profile.drive) == (&other.profile.name, &other.profile.drive)
     }
 }
 
 #[pymethods]
-impl Drive {
+impl PyDrive {
     /// Creates the drive of a name (`weir.drives()` lists them), of its profile's file, or of a
     /// mapping with the keys of one.
     #[new]
     fn new(source: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::of(Source::of(source)?)
+        Self::of(ObjectSource::of(source)?)
     }
 
     /// Creates the drive of a profile's text, whose name in error messages is `file`.
     #[staticmethod]
     #[pyo3(signature = (text, file = ""))]
     fn parse(text: &str, file: &str) -> PyResult<Self> {
-        Self::of(Source::Text(text.into(), file.into()))
+        Self::of(ObjectSource::Text(text.into(), file.into()))
     }
 
     /// The name of the drive in results.
@@ -313,16 +313,16 @@ impl Drive {
         format!("<weir.Drive {}>", self.profile.name)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Again<'py>> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleCall<'py>> {
         slf.get().source.again(&slf.get_type())
     }
 }
 
-impl Drive {
-    fn of(source: Source) -> PyResult<Self> {
+impl PyDrive {
+    fn of(source: ObjectSource) -> PyResult<Self> {
         let profile = match &source {
-            Source::Word(word) => weir::drive(word).map_err(failed)?,
-            Source::Text(text, file) => read(profile::read(text, file))?,
+            ObjectSource::Word(word) => weir::drive(word).map_err(failed)?,
+            ObjectSource::Text(text, file) => read(profile::read(text, file))?,
         };
         Ok(Self { source, profile })
     }

@@ -2,8 +2,8 @@
 //! columns are made.
 
 use crate::error::{failed, usage};
-use crate::long::long;
-use crate::source::{Drive, Policy, Scenario};
+use crate::long::run_interruptible;
+use crate::source::{PyDrive, PyPolicy, PyScenario};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Serialize;
@@ -15,10 +15,10 @@ use std::thread;
 use weir::{Comparison, Interrupt, Planning};
 use weir_measure::keys::KEYS;
 use weir_measure::{Need, to_line};
-use weir_verify::search::batch::{self as cases, Draw, Plan};
+use weir_verify::search::batch::{self as cases, DrawOptions, SearchPlan};
 use weir_verify::search::case::KINDS;
-use weir_verify::search::tally::Failure;
-use weir_verify::search::trial::Outcome;
+use weir_verify::search::tally::SearchFailure;
+use weir_verify::search::trial::TrialOutcome;
 
 /// The permitted ranges of arguments, as in the command.
 const REPETITIONS: RangeInclusive<u32> = 1..=10_000;
@@ -49,7 +49,7 @@ fn jobs(asked: Option<i64>) -> PyResult<usize> {
     Ok(jobs.unwrap_or_else(all))
 }
 
-fn policies(given: &[Py<Policy>]) -> Vec<weir_config::Policy> {
+fn policies(given: &[Py<PyPolicy>]) -> Vec<weir_config::Policy> {
     given.iter().map(|p| p.get().policy.clone()).collect()
 }
 
@@ -64,9 +64,9 @@ fn bytes(py: Python<'_>, lines: impl Iterator<Item = String>) -> Bound<'_, PyByt
 #[expect(clippy::too_many_arguments, reason = "what the command is asked for")]
 pub(crate) fn compare<'py>(
     py: Python<'py>,
-    scenario: &Scenario,
-    drives: Vec<Py<Drive>>,
-    policies: Vec<Py<Policy>>,
+    scenario: &PyScenario,
+    drives: Vec<Py<PyDrive>>,
+    policies: Vec<Py<PyPolicy>>,
     cases: Vec<String>,
     repetitions: Option<i64>,
     seconds: Option<i64>,
@@ -83,7 +83,7 @@ pub(crate) fn compare<'py>(
         jobs: self::jobs(jobs)?,
         audit,
     };
-    let records = long(py, |interrupt| comparison.play(interrupt))?;
+    let records = run_interruptible(py, |interrupt| comparison.play(interrupt))?;
     Ok(bytes(py, records.map_err(failed)?.iter().map(to_line)))
 }
 
@@ -93,9 +93,9 @@ pub(crate) fn compare<'py>(
 #[expect(clippy::too_many_arguments, reason = "what the command is asked for")]
 pub(crate) fn plan<'py>(
     py: Python<'py>,
-    scenario: &Scenario,
-    drives: Vec<Py<Drive>>,
-    policies: Vec<Py<Policy>>,
+    scenario: &PyScenario,
+    drives: Vec<Py<PyDrive>>,
+    policies: Vec<Py<PyPolicy>>,
     case: Option<String>,
     keep: i64,
     repetitions: Option<i64>,
@@ -112,13 +112,13 @@ pub(crate) fn plan<'py>(
         seconds: bounded("seconds", seconds, &SECONDS)?,
         jobs: self::jobs(jobs)?,
     };
-    let needs = long(py, |interrupt| planning.search(interrupt))?;
+    let needs = run_interruptible(py, |interrupt| planning.search(interrupt))?;
     Ok(bytes(py, needs.map_err(failed)?.iter().map(Need::to_line)))
 }
 
 /// The result of a seed of the search, as a line of JSON.
 #[derive(Serialize)]
-struct Found {
+struct SeedRecord {
     seed: u64,
     kind: &'static str,
     title: String,
@@ -138,9 +138,9 @@ struct Found {
     broken: Option<String>,
 }
 
-impl Found {
-    fn of(outcome: Outcome) -> Self {
-        let failures = Failure::ALL.into_iter();
+impl SeedRecord {
+    fn of(outcome: TrialOutcome) -> Self {
+        let failures = SearchFailure::ALL.into_iter();
         let failures = failures.filter(|f| f.badness(&outcome).is_some());
         Self {
             seed: outcome.seed,
@@ -156,7 +156,7 @@ impl Found {
             total_bfq: outcome.total_bfq,
             share_off: outcome.share_off,
             idle_wait_ms: outcome.idle_wait,
-            failures: failures.map(Failure::name).collect(),
+            failures: failures.map(SearchFailure::name).collect(),
             findings: outcome.findings.0,
             title: outcome.title,
             broken: outcome.broken,
@@ -190,21 +190,27 @@ pub(crate) fn search(
         })
     };
     let kind = kind.map(known).transpose()?;
-    let draw = Draw { kind, admitted };
+    let draw = DrawOptions { kind, admitted };
     let jobs = self::jobs(jobs)?;
-    let found = long(py, |interrupt| found(runs, seed, draw, jobs, interrupt))?;
+    let found = run_interruptible(py, |interrupt| found(runs, seed, draw, jobs, interrupt))?;
     Ok(bytes(
         py,
         found
             .into_iter()
-            .map(|outcome| Found::of(outcome).to_line()),
+            .map(|outcome| SeedRecord::of(outcome).to_line()),
     ))
 }
 
 /// Runs every seed, `jobs` at a time, and returns the outcomes in their order. After an interrupt,
 /// only seeds that had begun are returned. Each seed is a search of its own, so that an interrupt
 /// waits for one seed on every thread and not for all.
-fn found(runs: u32, seed: u64, draw: Draw, jobs: usize, interrupt: &Interrupt) -> Vec<Outcome> {
+fn found(
+    runs: u32,
+    seed: u64,
+    draw: DrawOptions,
+    jobs: usize,
+    interrupt: &Interrupt,
+) -> Vec<TrialOutcome> {
     let (next, all) = (AtomicU32::new(0), Mutex::new(Vec::new()));
     let search = || {
         while interrupt.signal().is_none() {
@@ -213,7 +219,7 @@ fn found(runs: u32, seed: u64, draw: Draw, jobs: usize, interrupt: &Interrupt) -
             if run >= runs {
                 break;
             }
-            let plan = Plan {
+            let plan = SearchPlan {
                 seed: seed.wrapping_add(run.into()),
                 runs: 1,
                 draw,

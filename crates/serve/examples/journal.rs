@@ -17,7 +17,7 @@ use weir_core::{Instant, Span};
 use weir_measure::explain::Journal;
 use weir_model::client::{Fleet, FleetMember};
 use weir_model::load::Program;
-use weir_serve::{Options, Server};
+use weir_serve::{LiveServer, ServerOptions};
 
 const CLIENTS: usize = 4;
 /// The length of the measured load, the length of the recorded load, and the number of replays
@@ -88,11 +88,11 @@ fn load(
         volumes.concat()
     );
     let config = weir_config::parse("", &text).map_err(|problems| format!("{problems:?}"))?;
-    let options = Options {
+    let options = ServerOptions {
         record: record.map(Path::to_owned),
-        ..Options::default()
+        ..ServerOptions::default()
     };
-    let server = Server::start(&config, &options)?;
+    let server = LiveServer::start(&config, &options)?;
     let member = |n: usize| FleetMember {
         name: format!("client {n}"),
         export: format!("v{n}"),

@@ -1,6 +1,6 @@
 //! The live server: shards, front ends, backends, metrics.
 //!
-//! [`Server::start`] opens all volumes, addresses and sockets that a [`weir_config::Server`] names,
+//! [`LiveServer::start`] opens all volumes, addresses and sockets that a [`weir_config::LiveServer`] names,
 //! and serves them. An acceptor thread accepts clients and conducts their handshakes. Each shard (a
 //! thread with its own ring) serves its drives and all connections to them, through the front ends
 //! of all protocols. The core of each drive decides which request is dispatched next, and the
@@ -45,7 +45,7 @@ pub use metrics::figures::{DriveFigures, OpCounts, TenantFigures, VolumeFigures,
 pub use metrics::{CONTENT_TYPE, Causes, Detail};
 pub use parts::{Parts, ShardTimeout};
 pub use preflight::{Finding, Preflight, preflight};
-pub use server::{ExplainError, Explainer, Options, Server, removed_in_use};
-pub use shard::{Held, ShardError, Used};
-pub use watch::Watch;
+pub use server::{ExplainError, Explainer, LiveServer, ServerOptions, removed_in_use};
+pub use shard::{HeldPart, PartUsage, ShardError};
+pub use watch::ServerMonitor;
 pub use weir_uring::Backend as RingKind;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_config::Limits;
-use weir_config::units::Size;
+use weir_config::units::ByteSize;
 
 /// A generous allowance for memory other than the arenas, in bytes: tables of drives, stacks and
 /// the program.
@@ -45,7 +45,7 @@ pub(crate) fn permitted_memory() -> MemoryLimit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "not enough memory: {by} {}, but limits.arena = \"{}\" for each of {shards} shards and {} for the rest take {}; {}",
-    Size(*.permitted), Size(.limits.arena), Size(BESIDE), Size(*.taken), self.remedy()
+    ByteSize(*.permitted), ByteSize(.limits.arena), ByteSize(BESIDE), ByteSize(*.taken), self.remedy()
 )]
 pub(crate) struct Shortage {
     limits: Limits,
@@ -61,16 +61,16 @@ pub(crate) struct Shortage {
 
 impl Shortage {
     fn remedy(&self) -> String {
-        let rest = Size(self.rest);
+        let rest = ByteSize(self.rest);
         if self.rest >= self.least {
             return format!("set limits.arena = \"{rest}\" or less");
         }
         format!(
             "with limits.request_size = \"{}\" and limits.connections = {} an arena needs at least {}; give the process more memory, \
              or reduce both and set limits.arena = \"{rest}\"",
-            Size(self.limits.request_size.into()),
+            ByteSize(self.limits.request_size.into()),
             self.limits.connections,
-            Size(self.least),
+            ByteSize(self.least),
         )
     }
 }

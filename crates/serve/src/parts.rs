@@ -3,7 +3,7 @@
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::shard::{Held, Mail, ShardAddress, Used};
+use crate::shard::{HeldPart, Mail, PartUsage, ShardAddress};
 
 /// The longest time that [`Parts::hold`] waits for all shards. A shard needs the time of one
 /// message and of one turn.
@@ -29,7 +29,7 @@ impl Parts {
     ///
     /// # Errors
     /// Returns [`ShardTimeout`] if a shard does not respond in time.
-    pub fn hold(&self, volume: &str, held: Held) -> Result<Option<Used>, ShardTimeout> {
+    pub fn hold(&self, volume: &str, held: HeldPart) -> Result<Option<PartUsage>, ShardTimeout> {
         let (used, answers) = channel();
         // Every shard is asked, because only the shard of the volume's drive knows the volume. The
         // others reply with `None`.

@@ -7,7 +7,7 @@ use std::io;
 use std::net::TcpListener;
 use std::path::Path;
 
-use weir_config::units::Size;
+use weir_config::units::ByteSize;
 use weir_config::{ListenAddress, Problem, Server, Volume};
 
 use crate::acceptor::{Listener, Sockets};
@@ -16,7 +16,7 @@ use crate::doors;
 use crate::error::StartError;
 use crate::front;
 use crate::holder::Holder;
-use crate::server::{self, Options};
+use crate::server::{self, ServerOptions};
 use crate::setup;
 use crate::shard::SPACES_MAX;
 
@@ -45,7 +45,7 @@ pub struct Finding {
 /// this configuration, and resources that this process may not see.
 pub fn preflight(config: &Server) -> Preflight {
     let mut found = Preflight::default();
-    let shards = server::shard_count(config, &Options::default());
+    let shards = server::shard_count(config, &ServerOptions::default());
     let sizes = server::check(config).and_then(|()| server::fit_arenas(config, shards).map(drop));
     if let Err(StartError::Config(problem)) = sizes {
         found.add(problem, true);
@@ -213,9 +213,9 @@ impl Preflight {
             }
             let what = format!(
                 "cannot create the image: it needs {}, and {} of the {} free on {} remain after the images before it (volumes with a promise are fully allocated when they are created)",
-                Size(place.takes),
-                Size(*left),
-                Size(free),
+                ByteSize(place.takes),
+                ByteSize(*left),
+                ByteSize(free),
                 place.device
             );
             let mut problem = config.storage_problem(volume, what);

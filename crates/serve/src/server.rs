@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_config::units::Size;
+use weir_config::units::ByteSize;
 use weir_config::{DrivePlan, ListenAddress, Problem, Volume};
 use weir_uring::Backend as RingKind;
 
@@ -27,7 +27,7 @@ use crate::parts::Parts;
 use crate::record::RecordingThread;
 use crate::setup;
 use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, ShardSetup};
-use crate::watch::Watch;
+use crate::watch::ServerMonitor;
 
 use crate::error::{ReloadError, StartError};
 
@@ -37,14 +37,14 @@ const JOURNAL: usize = 48 << 20;
 
 /// Options of a server in addition to its configuration.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServerOptions {
     /// The kind of ring that the shards use.
     pub ring: RingKind,
     /// The number of threads that serve drives, at most one for each drive. `None` selects one for
     /// each processor.
     pub shards: Option<usize>,
-    /// The time limit of [`Server::shutdown`] for completing accepted requests, and again for
-    /// making all volumes durable. Also the time limit of [`Server::reload`] for requests to
+    /// The time limit of [`LiveServer::shutdown`] for completing accepted requests, and again for
+    /// making all volumes durable. Also the time limit of [`LiveServer::reload`] for requests to
     /// volumes that are removed.
     pub drain: Duration,
     /// The file for a recording of all calls into each drive's core and of the core's decisions
@@ -60,7 +60,7 @@ pub struct Options {
     pub log_dropped: Arc<AtomicU64>,
 }
 
-impl Default for Options {
+impl Default for ServerOptions {
     /// Uses `io_uring` if the system supports it, one shard for each processor, a drain time of
     /// five seconds, and no recording.
     fn default() -> Self {
@@ -75,16 +75,16 @@ impl Default for Options {
     }
 }
 
-/// A running server. Dropping it ends it in the same way as [`Server::shutdown`].
+/// A running server. Dropping it ends it in the same way as [`LiveServer::shutdown`].
 #[derive(Debug)]
-pub struct Server {
+pub struct LiveServer {
     config: weir_config::Server,
     /// The plan of each drive, in the order of the configuration.
     plans: Vec<DrivePlan>,
     places: Vec<acceptor::VolumeLocation>,
     exports: Vec<acceptor::VolumeExport>,
     acceptor: acceptor::AcceptorHandle,
-    /// The sockets for management, until [`Server::doors`] takes them.
+    /// The sockets for management, until [`LiveServer::doors`] takes them.
     doors: Option<Doors>,
     shards: Vec<shard::ShardHandle>,
     devices: Devices,
@@ -95,12 +95,15 @@ pub struct Server {
     log_dropped: Arc<AtomicU64>,
 }
 
-impl Server {
+impl LiveServer {
     /// Opens all volumes and addresses, and starts to serve them.
     ///
     /// # Errors
     /// Returns the first resource that is not available. Nothing is left running in that case.
-    pub fn start(config: &weir_config::Server, options: &Options) -> Result<Self, StartError> {
+    pub fn start(
+        config: &weir_config::Server,
+        options: &ServerOptions,
+    ) -> Result<Self, StartError> {
         check(config)?;
         let shards = shard_count(config, options);
         let config = &fit_arenas(config, shards)?;
@@ -171,8 +174,8 @@ impl Server {
     }
 
     /// Returns a handle for querying the figures and checking that every thread runs.
-    pub fn watch(&self) -> Watch {
-        Watch {
+    pub fn watch(&self) -> ServerMonitor {
+        ServerMonitor {
             shards: self
                 .shards
                 .iter()
@@ -208,7 +211,7 @@ impl Server {
     }
 
     /// Ends the server: stops accepting clients and requests, completes accepted requests, and
-    /// makes every volume durable. [`Options::drain`] limits each of the last two steps. A request
+    /// makes every volume durable. [`ServerOptions::drain`] limits each of the last two steps. A request
     /// that was not accepted gets no reply, and its connection is closed. A client that reconnects
     /// sends such a request again. Returns true if every shard ended without an error.
     pub fn shutdown(mut self) -> bool {
@@ -261,7 +264,7 @@ fn end_records(records: &mut Vec<JoinHandle<()>>, within: Duration) {
     }
 }
 
-impl Drop for Server {
+impl Drop for LiveServer {
     fn drop(&mut self) {
         self.end();
     }
@@ -289,9 +292,9 @@ pub(crate) fn check(config: &weir_config::Server) -> Result<(), StartError> {
     if limits.arena < least {
         let message = format!(
             "{} is too small for {} connections (limits.connections), which need {}",
-            Size(limits.arena),
+            ByteSize(limits.arena),
             limits.connections,
-            Size(least)
+            ByteSize(least)
         );
         return Err(refused("limits.arena", message));
     }
@@ -315,7 +318,7 @@ pub(crate) fn fit_arenas(
         StartError::Config(config.problem("limits.arena", shortage.to_string(), None))
     })?;
     if fitted.limits.arena < config.limits.arena {
-        let arena = Size(fitted.limits.arena);
+        let arena = ByteSize(fitted.limits.arena);
         tracing::warn!(
             "reduced limits.arena to {arena}, because memory is scarce; less memory is guaranteed to each client"
         );
@@ -323,7 +326,7 @@ pub(crate) fn fit_arenas(
     Ok(fitted)
 }
 
-pub(crate) fn shard_count(config: &weir_config::Server, options: &Options) -> usize {
+pub(crate) fn shard_count(config: &weir_config::Server, options: &ServerOptions) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let wanted = options.shards.unwrap_or(processors);
     // A drive belongs to one shard, so a shard without a drive would have nothing to do.
@@ -382,7 +385,7 @@ pub(crate) fn listen_problem(
 /// Creates the files of recordings and their threads, if recordings are requested.
 fn start_records(
     config: &weir_config::Server,
-    options: &Options,
+    options: &ServerOptions,
     shards: &mut [Vec<DriveSetup>],
 ) -> Result<Vec<RecordingThread>, StartError> {
     let mut records = Vec::new();
@@ -402,7 +405,7 @@ fn start_records(
 /// each ring has space. If one fails to start, the shards before it are ended.
 fn start_shards(
     config: &weir_config::Server,
-    options: &Options,
+    options: &ServerOptions,
     setups: Vec<Vec<DriveSetup>>,
     clock: ServerClock,
 ) -> Result<(Vec<shard::ShardHandle>, Vec<usize>), StartError> {
@@ -434,7 +437,7 @@ fn start_shards(
 /// to remote servers), for the commands of all drives, and for block devices.
 fn ring(
     config: &weir_config::Server,
-    options: &Options,
+    options: &ServerOptions,
     drives: &[DriveSetup],
 ) -> (weir_uring::IoRingConfig, usize) {
     let pieces = drives.iter().map(|drive| {

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use weir_config::Room;
+use weir_config::DriveRoom;
 
 use crate::metrics::figures::DriveFigures;
 use crate::metrics::{Detail, text};
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A handle for querying a running server. A query costs each shard one message, and waits for the
 /// replies for at most one second.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct ServerMonitor {
     pub(crate) shards: Vec<ShardAddress>,
     /// A reference to a token that each serving thread holds until it ends.
     pub(crate) threads: Vec<Weak<()>>,
@@ -26,7 +26,7 @@ pub struct Watch {
     pub(crate) log_dropped: Arc<AtomicU64>,
 }
 
-impl Watch {
+impl ServerMonitor {
     /// Returns true if every shard and the acceptor run. A thread that has ended has failed and
     /// logged the reason. Its drives are not served any more, or no client can connect, so the
     /// process should end and be restarted.
@@ -44,7 +44,7 @@ impl Watch {
     /// Returns all metrics as text of the type [`CONTENT_TYPE`](crate::CONTENT_TYPE), or `None` if
     /// a shard does not respond. `rooms` contains the promised and the remaining capacity of each
     /// drive, by the drive's name.
-    pub fn metrics(&self, rooms: &BTreeMap<String, Room>, detail: Detail) -> Option<String> {
+    pub fn metrics(&self, rooms: &BTreeMap<String, DriveRoom>, detail: Detail) -> Option<String> {
         let mut drives = self.snapshots(detail)?;
         for drive in &mut drives {
             drive.room = rooms.get(&drive.name).cloned().unwrap_or_default();

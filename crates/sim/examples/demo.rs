@@ -3,9 +3,9 @@
 
 use weir_config::policy::find;
 use weir_core::Span;
-use weir_sim::{Policy, Results, Run, scenario};
+use weir_sim::{Policy, Results, SimRun, scenario};
 
-fn main() -> Result<(), weir_sim::Error> {
+fn main() -> Result<(), weir_sim::SimError> {
     let seconds = std::env::args().nth(1).and_then(|s| s.parse().ok());
     let scenario = scenario::demo(Span::from_secs(seconds.unwrap_or(10)));
     let policies = [
@@ -16,7 +16,7 @@ fn main() -> Result<(), weir_sim::Error> {
     ];
     println!("policy      client        MB/s  worst s   mean us    p99 us  limited by");
     for policy in policies {
-        print(&Run::new(&scenario, &policy, 0)?.run(|_| {})?);
+        print(&SimRun::new(&scenario, &policy, 0)?.run(|_| {})?);
     }
     Ok(())
 }

@@ -1,19 +1,19 @@
 //! Plays the `latency` scenario on generic drives: `cargo run --release -p weir-sim --example
 //! latency [REPETITIONS]`.
 
-use weir_model::drive::Config;
-use weir_sim::scenario::{COMPARED, FILE, Interferers, Reads, compared, latency};
-use weir_sim::{Error, Run};
+use weir_model::drive::DriveConfig;
+use weir_sim::scenario::{COMPARED, FILE, Interferers, TargetReads, compared, latency};
+use weir_sim::{SimError, SimRun};
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), SimError> {
     let repetitions = std::env::args().nth(1).and_then(|n| n.parse().ok());
     println!(
         "scenario          drive  case     policy      reads  mean us    sd us   p99 us   limit  elevator   drive  total MB/s"
     );
-    for reads in [Reads::Continuous, Reads::Sporadic] {
+    for reads in [TargetReads::Continuous, TargetReads::Sporadic] {
         for drive in [
-            Config::Ssd(weir_model::drive::ssd::Config::generic()),
-            Config::Hdd(weir_model::drive::hdd::Config::generic()),
+            DriveConfig::Ssd(weir_model::drive::ssd::SsdConfig::generic()),
+            DriveConfig::Hdd(weir_model::drive::hdd::HddConfig::generic()),
         ] {
             for interferers in Interferers::ALL {
                 for control in COMPARED {
@@ -28,8 +28,8 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-fn play(scenario: &weir_sim::Scenario, control: &str, repetition: u32) -> Result<(), Error> {
-    let results = Run::new(scenario, &compared(control), repetition)?.run(|_| {})?;
+fn play(scenario: &weir_sim::Scenario, control: &str, repetition: u32) -> Result<(), SimError> {
+    let results = SimRun::new(scenario, &compared(control), repetition)?.run(|_| {})?;
     let records = results.records(&[]);
     let (target, total) = (&records[0], &records[records.len() - 1]);
     let split = target.split_us.as_ref();

@@ -4,10 +4,10 @@
 use rustix::time::{ClockId, clock_gettime};
 use weir_config::policy::find;
 use weir_core::{Contract, Span};
-use weir_model::drive::Config;
-use weir_sim::{Policy, Run, Scenario, scenario};
+use weir_model::drive::DriveConfig;
+use weir_sim::{Policy, Scenario, SimRun, scenario};
 
-fn main() -> Result<(), weir_sim::Error> {
+fn main() -> Result<(), weir_sim::SimError> {
     let mut arguments = std::env::args().skip(1);
     let seconds = arguments.next().and_then(|s| s.parse().ok());
     let only = arguments.next();
@@ -19,13 +19,13 @@ fn main() -> Result<(), weir_sim::Error> {
         scenario::demo(duration),
         random_readers(
             "ssd",
-            Config::Ssd(weir_model::drive::ssd::Config::generic()),
+            DriveConfig::Ssd(weir_model::drive::ssd::SsdConfig::generic()),
             duration,
         ),
         // A disk is so slow that a hundred times the virtual time takes a similar amount of work.
         random_readers(
             "hdd",
-            Config::Hdd(weir_model::drive::hdd::Config::generic()),
+            DriveConfig::Hdd(weir_model::drive::hdd::HddConfig::generic()),
             duration.saturating_mul(100),
         ),
     ] {
@@ -49,23 +49,23 @@ fn main() -> Result<(), weir_sim::Error> {
 
 /// The clients of `equal-random-readers` on another drive and without promises, with spaces of 2
 /// GiB.
-fn random_readers(name: &str, drive: Config, duration: Span) -> Scenario {
+fn random_readers(name: &str, drive: DriveConfig, duration: Span) -> Scenario {
     const SPACE: u64 = 2 << 30;
     let readers = scenario::equal_random_readers(duration);
     let mut scenario = Scenario::new(name, drive, duration);
     for client in readers.clients {
-        scenario.tenant(client.name, Contract::DEFAULT, SPACE, client.program);
+        scenario.add_client_with_group(client.name, Contract::DEFAULT, SPACE, client.program);
     }
     scenario
 }
 
-fn measure(scenario: &Scenario, policy: &Policy) -> Result<(), weir_sim::Error> {
+fn measure(scenario: &Scenario, policy: &Policy) -> Result<(), weir_sim::SimError> {
     let mut best = 0.0f64;
     let mut requests = 0;
     // The best of several runs counts, because other programs on the machine can only slow a run
     // down.
     for _ in 0..7 {
-        let run = Run::new(scenario, policy, 0)?;
+        let run = SimRun::new(scenario, policy, 0)?;
         let before = processor_seconds();
         let results = run.run(|_| {})?;
         let seconds = processor_seconds() - before;

@@ -1,6 +1,6 @@
 //! The planned events of a run, in order of time.
 
-use crate::{Action, Error, Policy, Scenario};
+use crate::{Action, Policy, Scenario, SimError};
 use std::collections::VecDeque;
 use weir_core::{Edit, GroupId, Instant};
 
@@ -24,7 +24,7 @@ impl Agenda {
     /// Collects the events of a scenario. At the same time, clients connect first, then clients
     /// disconnect, then contracts change, then actions happen. Within each kind, the order of the
     /// scenario applies.
-    pub(crate) fn new(scenario: &Scenario, policy: &Policy) -> Result<Self, Error> {
+    pub(crate) fn new(scenario: &Scenario, policy: &Policy) -> Result<Self, SimError> {
         let mut items = Vec::new();
         for (client, spec) in (0..).zip(&scenario.clients) {
             items.push((Instant::ZERO + spec.arrives, AgendaItem::Arrive(client)));
@@ -38,7 +38,7 @@ impl Agenda {
         items.extend(contract_changes(scenario, policy));
         let known = |client: usize| match scenario.clients.get(client) {
             Some(_) => Ok(client as u32),
-            None => Err(Error::NoSuchClient(client)),
+            None => Err(SimError::NoSuchClient(client)),
         };
         for scheduled in &scenario.actions {
             let item = match &scheduled.action {

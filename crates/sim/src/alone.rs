@@ -1,8 +1,8 @@
 //! The bandwidth and latency that clients would get without contention.
 
-use crate::{ClientSpec, Error, Policy, Run, Scenario};
+use crate::{ClientSpec, Policy, Scenario, SimError, SimRun};
 use weir_core::{Contract, Span};
-use weir_measure::{Histogram, Kind, Meter, mb_per_s, promise};
+use weir_measure::{Histogram, MeasuredKind, Meter, mb_per_s, promise};
 
 /// The performance of a client that has the drive to itself.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -22,8 +22,8 @@ const TIME: Span = Span::from_secs(1);
 /// and for clients that would not get any answer.
 ///
 /// # Errors
-/// As [`Run::new`] and [`Run::run`].
-pub fn measure_alone(scenario: &Scenario) -> Result<Vec<Option<PerformanceAlone>>, Error> {
+/// As [`SimRun::new`] and [`SimRun::run`].
+pub fn measure_alone(scenario: &Scenario) -> Result<Vec<Option<PerformanceAlone>>, SimError> {
     let mut known: Vec<(ClientSpec, Contract, Option<PerformanceAlone>)> = Vec::new();
     let mut all = Vec::new();
     for (at, client) in scenario.clients.iter().enumerate() {
@@ -51,7 +51,7 @@ fn is_alike(a: &ClientSpec, b: &ClientSpec) -> bool {
     length(a) == length(b) && way(a) == way(b)
 }
 
-fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<PerformanceAlone>, Error> {
+fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<PerformanceAlone>, SimError> {
     let mut client = client.clone();
     (client.arrives, client.leaves) = (Span::ZERO, None);
     // The measurement needs the steady state of the client, so that times and counts that would end
@@ -69,7 +69,7 @@ fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<PerformanceAl
         duration: TIME,
         ..scenario.clone()
     };
-    let results = Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?;
+    let results = SimRun::new(&scenario, &Policy::none(), 0)?.run(|_| {})?;
     let meter = &results.clients[0].meter;
     let latency = promised_latency(meter);
     Ok((!latency.is_empty()).then(|| PerformanceAlone {
@@ -83,11 +83,11 @@ fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<PerformanceAl
 
 /// The latency of the requests that a promise covers, which excludes flushes.
 fn promised_latency(meter: &Meter) -> Histogram {
-    if meter.of(Kind::Flush).is_none() {
+    if meter.of(MeasuredKind::Flush).is_none() {
         return meter.latency().clone();
     }
     let mut latency = Histogram::new();
-    for apart in [Kind::Read, Kind::Write]
+    for apart in [MeasuredKind::Read, MeasuredKind::Write]
         .iter()
         .filter_map(|kind| meter.of(*kind))
     {
@@ -129,7 +129,7 @@ mod tests {
             sync: SyncMode::Fdatasync(1),
             ..Program::random_reads(4096, 1)
         };
-        scenario.tenant("log", contract, 1 << 20, program);
+        scenario.add_client_with_group("log", contract, 1 << 20, program);
         let request = measure_alone(&scenario).unwrap()[0].unwrap().request;
         assert_eq!((request.latency_ns, request.bytes), (46_384, 4096));
     }

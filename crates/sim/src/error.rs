@@ -6,7 +6,7 @@ use weir_core::{GroupId, Instant, OpenError, Refusal, SpaceId};
 /// The reason why a run could not start or did not end.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum SimError {
     /// A parameter of the drive is out of range.
     #[error("drive: {0}")]
     Drive(weir_core::rule::RuleViolation),
@@ -99,7 +99,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl SimError {
     /// The message, with names instead of the numbers of groups and spaces.
     pub fn message_with_names(
         &self,
@@ -144,16 +144,17 @@ mod tests {
 
     #[test]
     fn reasons_name_clients_and_no_numbers() {
-        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+        let drive =
+            weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
         let mut scenario = Scenario::new("named", drive, Span::from_secs(1));
         for name in ["web", "log"] {
             let program = Program::random_reads(4096, 1);
-            scenario.tenant(name, Contract::DEFAULT, 1 << 20, program);
+            scenario.add_client_with_group(name, Contract::DEFAULT, 1 << 20, program);
         }
-        let refused = Error::Refused(Refusal::MinAboveMax(GroupId(2)));
+        let refused = SimError::Refused(Refusal::MinAboveMax(GroupId(2)));
         let text = "the contracts cannot be admitted: client log: the min exceeds the max";
         assert_eq!(refused.message_for(&scenario), text);
-        let place = Error::Place {
+        let place = SimError::Place {
             space: 0,
             base: 0,
             size: 9,

@@ -2,16 +2,16 @@
 
 use crate::flights::Flight;
 use crate::host::{Files, Process, ProcessCommand};
-use crate::{ClientSpec, Error, Path, Scenario};
+use crate::{ClientSpec, Path, Scenario, SimError};
 use std::collections::VecDeque;
 use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, Span, StreamId};
 use weir_measure::Meter;
-use weir_model::load::{Client, Io};
+use weir_model::load::{Io, LoadClient};
 
 /// The state of a client in a run.
 #[derive(Debug)]
 pub(crate) struct SimClient {
-    pub(crate) program: Client,
+    pub(crate) program: LoadClient,
     pub(crate) meter: Meter,
     /// The page cache and the present system call, if the program does buffered I/O.
     pub(crate) process: Option<Box<Process>>,
@@ -37,13 +37,13 @@ impl SimClient {
         client: u32,
         files: &Files,
         seed: u64,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, SimError> {
         let spec = &scenario.clients[client as usize];
         // Before the program, whose own check knows only the length of the region.
         check_region(scenario, spec)?;
-        let program = Client::new(&spec.program, seed, spec.region).map_err(|error| {
+        let program = LoadClient::new(&spec.program, seed, spec.region).map_err(|error| {
             let client = spec.name.clone();
-            Error::Program { client, error }
+            SimError::Program { client, error }
         })?;
         let transfer = scenario.drive.shape().max_transfer;
         let process = (spec.buffered.as_ref())
@@ -58,7 +58,7 @@ impl SimClient {
                 if let Some(deadline) = spec.deadline {
                     meter.deadline(deadline.as_nanos());
                 }
-                meter.tell_apart(spec.program.kinds());
+                meter.measure_kinds(spec.program.kinds());
                 meter
             },
             process,
@@ -107,7 +107,7 @@ impl SimClient {
     /// at `now`.
     pub(crate) fn restrict_measurement(&mut self, spec: &ClientSpec, now: Instant) {
         let (begins, ends) = spec.time(self.program.time_start(), self.program.time_end(now), now);
-        self.meter.lasted(begins, ends);
+        self.meter.set_own_time(begins, ends);
     }
 
     /// The request that the program issues over `stream`, without a cookie.
@@ -177,12 +177,12 @@ pub(crate) fn measured(scenario: &Scenario) -> (u64, u64) {
     (start.as_nanos(), length.as_nanos())
 }
 
-fn check_region(scenario: &Scenario, spec: &ClientSpec) -> Result<(), Error> {
+fn check_region(scenario: &Scenario, spec: &ClientSpec) -> Result<(), SimError> {
     let size = scenario.spaces.get(spec.space.0 as usize);
     let end = spec.region.start.checked_add(spec.region.length);
     match (size, end) {
         (Some(size), Some(end)) if end <= *size => Ok(()),
-        _ => Err(Error::Region {
+        _ => Err(SimError::Region {
             client: spec.name.clone(),
             space: spec.space.0,
         }),

@@ -2,7 +2,7 @@
 //!
 //! A [`Scenario`] describes the drive, the groups with their contracts, the clients with their
 //! programs, the path between them, and the events of the run. A [`Policy`] describes how the drive
-//! is shared. A [`Run`] plays the scenario under the policy. It uses the same
+//! is shared. A [`SimRun`] plays the scenario under the policy. It uses the same
 //! [`Layer`](weir_core::Layer) as the live server and the same client programs as the live client,
 //! but its clock jumps from event to event.
 //!
@@ -10,7 +10,7 @@
 //! before submissions, and within each kind by sequence. Nothing depends on the machine, so a run
 //! has exactly the same result everywhere.
 //!
-//! [`Run::new`] and [`Run::run`] are the usual calls. [`LoadRecord`] and [`Playback`] play a recorded load
+//! [`SimRun::new`] and [`SimRun::run`] are the usual calls. [`LoadRecord`] and [`Playback`] play a recorded load
 //! on another drive or under another policy, and [`measure_alone()`] plays each client without contention.
 //!
 //! ```
@@ -46,13 +46,13 @@ mod timers;
 
 pub use again::{LoadRecord, Playback, RecordedRequest};
 pub use alone::{PerformanceAlone, measure_alone};
-pub use error::Error;
+pub use error::SimError;
 pub use results::{ClientResult, Results};
-pub use run::{Progress, Run};
+pub use run::{Progress, SimRun};
 pub use weir_config::Policy;
 pub use weir_config::scenario::{
     Action, Adapter, Advice, Buffered, CallTiming, Change, ClientSpec, Cost, CpuStall, GroupSpec,
-    Guest, GuestRing, KickReaction, Machine, Merging, NrRequests, Path, PlugScope, Scenario,
+    Guest, GuestRing, KickReaction, Machine, MergeSettings, NrRequests, Path, PlugScope, Scenario,
     ScheduledAction, Threads,
 };
 pub use weir_core::record::Observer;

@@ -2,15 +2,15 @@
 
 use crate::alone::PerformanceAlone;
 use std::collections::BTreeMap;
-use weir_core::{Contract, Counters, GroupId, Instant, Promised, Refusal, Span};
-use weir_measure::promise::{Beside, Rate, RunVerdicts, SecondWaits, Terms};
-use weir_measure::{LevelSeries, Meter, Place, Record, State, TOTAL};
+use weir_core::{Contract, Counters, GroupId, Instant, PromiseSums, Refusal, Span};
+use weir_measure::promise::{PromisedRate, RunContext, RunVerdicts, SecondWaits, Terms};
+use weir_measure::{LevelSeries, Meter, Record, RecordPlace, TOTAL, TracedState};
 
 /// The results of a run: those of each client, and those of the drive.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// The names that identify the run in its records.
-    pub run: weir_measure::Run,
+    pub run: weir_measure::RunId,
     /// The results of each client, in the order of the scenario.
     pub clients: Vec<ClientResult>,
     /// The measurements of all clients together.
@@ -22,7 +22,7 @@ pub struct Results {
     /// same results.
     pub used_random_numbers: bool,
     /// The sum of the contracts at the beginning of the run.
-    pub promised: Promised,
+    pub promised: PromiseSums,
     /// The changes during the run that were refused, with their times in the scenario.
     pub refusals: Vec<(Instant, Refusal)>,
     /// The layer's totals, including those of the run-in.
@@ -34,7 +34,7 @@ pub struct Results {
     pub depth: Option<LevelSeries>,
     /// The states of controllers and the elevator over time, if the run was
     /// [followed](crate::Run::followed). Empty otherwise.
-    pub states: Vec<State>,
+    pub states: Vec<TracedState>,
     /// The time of the measurement in which at least one command was in flight in the drive, in
     /// nanoseconds.
     pub busy_ns: u64,
@@ -66,7 +66,7 @@ pub struct ClientResult {
     pub issued: u64,
     /// The time from the start of the program to its last answer, if the program ends and reached
     /// its end.
-    pub took: Option<Span>,
+    pub runtime: Option<Span>,
     /// The measurements of the client.
     pub meter: Meter,
 }
@@ -74,10 +74,10 @@ pub struct ClientResult {
 impl Results {
     /// Judges a promise of `rate` to a client, given by its position in the scenario, as if the
     /// promise had been made in this run.
-    pub fn judge(&self, client: usize, rate: Rate) -> RunVerdicts {
+    pub fn judge(&self, client: usize, rate: PromisedRate) -> RunVerdicts {
         let terms = Terms { rate, alone: None };
         let meter = &self.clients[client].meter;
-        meter.judge(&terms, &Beside::new(self.total.seconds()))
+        meter.judge(&terms, &RunContext::new(self.total.seconds()))
     }
 
     /// The names of groups by number. A group has the name of its first client.
@@ -104,10 +104,10 @@ impl Results {
         let nothing = BTreeMap::new();
         let clients = clients.map(|(at, client)| {
             let alone = alone.get(at).copied().flatten();
-            let beside = Beside {
+            let beside = RunContext {
                 standings: self.standings.get(&client.group).unwrap_or(&nothing),
                 names: &names,
-                ..Beside::new(meter.seconds())
+                ..RunContext::new(meter.seconds())
             };
             client.record(&self.run, alone, &beside)
         });
@@ -127,16 +127,16 @@ impl ClientResult {
     /// Creates the client's result record, as in [`Results::records`].
     pub fn record(
         &self,
-        run: &weir_measure::Run,
+        run: &weir_measure::RunId,
         alone: Option<PerformanceAlone>,
-        beside: &Beside<'_>,
+        beside: &RunContext<'_>,
     ) -> Record {
         let meter = &self.meter;
         let mut record = run
             .record(&self.name, meter)
             .with_series(meter.plot(), meter.end_ns());
-        record.runtime_s = self.took.map(|took| took.as_nanos() as f64 / 1e9);
-        let rate = Rate::of(&self.contract);
+        record.runtime_s = self.runtime.map(|took| took.as_nanos() as f64 / 1e9);
+        let rate = PromisedRate::of(&self.contract);
         // A promise belongs to a group. It is judged only where the group's only client shows
         // whether it was kept.
         if let Some(rate) = rate.filter(|_| self.alone) {
@@ -152,14 +152,14 @@ pub(crate) fn name(
     scenario: &crate::Scenario,
     policy: &crate::Policy,
     repetition: u32,
-) -> weir_measure::Run {
-    weir_measure::Run {
+) -> weir_measure::RunId {
+    weir_measure::RunId {
         scenario: scenario.name.clone(),
         drive: scenario.drive.name().into(),
         case: scenario.case.clone(),
         policy: policy.name.clone(),
         repeat: repetition,
-        place: Some(Place::Sim),
+        place: Some(RecordPlace::Sim),
         seed: Some(weir_model::load::seed(&scenario.name, repetition, 0)),
     }
 }

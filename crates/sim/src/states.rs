@@ -3,7 +3,7 @@
 use crate::Scenario;
 use std::collections::BTreeMap;
 use weir_core::{GroupId, Instant, Layer, ROOT, Reading, SampleMask, Span, Subject, Unit};
-use weir_measure::{SECOND_NS, State};
+use weir_measure::{SECOND_NS, TracedState};
 
 /// The samples of a run, taken at the first turn of each window.
 #[derive(Debug)]
@@ -78,12 +78,12 @@ impl States {
     }
 
     /// Converts the readings into states of the results.
-    pub(crate) fn into_all(self) -> Vec<State> {
+    pub(crate) fn into_all(self) -> Vec<TracedState> {
         let all = self.all.into_iter();
         all.map(|((name, _), readings)| {
             let (unit, whole) = unit(readings.unit);
             let points = readings.points.iter();
-            State {
+            TracedState {
                 state: name.into(),
                 of: readings.whose,
                 unit: unit.into(),
@@ -142,14 +142,14 @@ fn members(group: GroupId, scenario: &Scenario) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Policy, Run};
+    use crate::{Policy, SimRun};
     use weir_core::Span;
 
     /// Plays one second of the demo's sixteen clients and returns the states.
-    fn states(policy: &str) -> Vec<weir_measure::State> {
+    fn states(policy: &str) -> Vec<weir_measure::TracedState> {
         let scenario = crate::scenario::demo(Span::from_secs(1));
         let policy = weir_config::policy::find(policy).expect("it comes with Weir");
-        let run = Run::new(&scenario, &policy, 0).expect("it can be played");
+        let run = SimRun::new(&scenario, &policy, 0).expect("it can be played");
         let run = run.followed(Span::from_millis(100));
         run.run(|_| {}).expect("it can be played").states
     }
@@ -181,8 +181,8 @@ mod tests {
     fn looking_changes_nothing() {
         let scenario = crate::scenario::demo(Span::from_secs(1));
         let policy = Policy::contract();
-        let play = |run: Run<'_>| run.run(|_| {}).expect("it can be played");
-        let new = || Run::new(&scenario, &policy, 0).expect("it can be played");
+        let play = |run: SimRun<'_>| run.run(|_| {}).expect("it can be played");
+        let new = || SimRun::new(&scenario, &policy, 0).expect("it can be played");
         let (seen, unseen) = (play(new().followed(Span::from_millis(1))), play(new()));
         assert!(unseen.states.is_empty() && !seen.states.is_empty());
         assert_eq!((seen.counters, seen.turns), (unseen.counters, unseen.turns));

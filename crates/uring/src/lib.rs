@@ -49,7 +49,7 @@ pub use any::{AnyRing, Backend, IoRingConfig, RingOpenError};
 pub use arena::{Arena, Buf, SharedBuf};
 pub use control::DriverControl;
 pub use driver::DriverMemory;
-pub use guest::{GuestMemory, GuestSlice, MapError, Mapped, Mapping, Part};
+pub use guest::{GuestMemory, GuestSlice, MapError, MappedRegion, Mapping, MappingPart};
 pub use handle::Handle;
 pub use operation::Operation;
 pub use payload::{Header, Payload, Segment};

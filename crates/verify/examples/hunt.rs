@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::process::ExitCode;
-use weir_verify::audit::random::{self, Random};
+use weir_verify::audit::random::{self, RandomDecisions};
 use weir_verify::audit::steady::{self, Kind};
 
 /// The number of random runs, and the number of operations of each.
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         0 => (RUNS, vec![None]),
         _ => (SCENES, kinds),
     };
-    let (mut seeds, mut others, mut runs) = (Random::new(1), BTreeSet::new(), 0);
+    let (mut seeds, mut others, mut runs) = (RandomDecisions::new(1), BTreeSet::new(), 0);
     for _ in 0..rounds {
         // All kinds of scenes get the same seeds.
         let seed = seeds.bits();

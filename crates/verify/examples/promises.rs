@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{IsTerminal, Write as _, stderr, stdout};
 use std::process::ExitCode;
-use weir_verify::search::batch::{Draw, Kept, Plan, drawn, search, search_again};
-use weir_verify::search::case::{Case, KINDS};
+use weir_verify::search::batch::{
+    DrawOptions, KeptCases, SearchPlan, draw_case, search, search_again,
+};
+use weir_verify::search::case::{KINDS, SearchCase};
 use weir_verify::search::shrink::shrink;
-use weir_verify::search::tally::Failure;
-use weir_verify::search::trial::Outcome;
+use weir_verify::search::tally::SearchFailure;
+use weir_verify::search::trial::TrialOutcome;
 use weir_verify::search::{show, tally, trial, why};
 
 const USAGE: &str =
@@ -21,8 +23,8 @@ const USAGE: &str =
 
 /// The command-line arguments.
 #[derive(Debug)]
-struct Asked {
-    plan: Plan,
+struct SearchArguments {
+    plan: SearchPlan,
     first: usize,
     list: bool,
     why: bool,
@@ -31,11 +33,11 @@ struct Asked {
     case: Option<String>,
     seconds: bool,
     shrink: Option<String>,
-    failure: Option<Failure>,
+    failure: Option<SearchFailure>,
 }
 
 fn main() -> ExitCode {
-    let asked = match asked(std::env::args().skip(1)) {
+    let asked = match parse_arguments(std::env::args().skip(1)) {
         Ok(asked) => asked,
         Err(what) => {
             eprintln!("{what}\n{USAGE}");
@@ -62,13 +64,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
+fn parse_arguments(mut words: impl Iterator<Item = String>) -> Result<SearchArguments, String> {
     let jobs = std::thread::available_parallelism().map_or(1, Into::into);
-    let mut asked = Asked {
-        plan: Plan {
+    let mut asked = SearchArguments {
+        plan: SearchPlan {
             seed: 1,
             runs: 1000,
-            draw: Draw::default(),
+            draw: DrawOptions::default(),
             jobs,
         },
         first: 10,
@@ -102,7 +104,7 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--shrink" => asked.shrink = Some(value()?),
             "--failure" => {
                 let name = value()?;
-                let failure = Failure::find(&name);
+                let failure = SearchFailure::find(&name);
                 asked.failure = Some(failure.ok_or_else(|| format!("{name:?} is no failure"))?);
             }
             "--list" => asked.list = true,
@@ -119,7 +121,7 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
 }
 
 /// Runs many cases and returns the table and the worst cases.
-fn find(mut asked: Asked) -> Result<String, String> {
+fn find(mut asked: SearchArguments) -> Result<String, String> {
     let terminal = stderr().is_terminal();
     let progress = |runs: u64| {
         move |done: u64| {
@@ -131,7 +133,7 @@ fn find(mut asked: Asked) -> Result<String, String> {
     };
     let outcomes = if let Some(file) = &asked.given {
         let text = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
-        let kept: Kept = serde_json::from_slice(&text).map_err(|e| format!("{file}: {e}"))?;
+        let kept: KeptCases = serde_json::from_slice(&text).map_err(|e| format!("{file}: {e}"))?;
         // The seeds are drawn again for the causes, in the same way as before.
         asked.plan.draw = kept.draw;
         let runs = kept.cases.len() as u64;
@@ -155,7 +157,7 @@ fn find(mut asked: Asked) -> Result<String, String> {
     } else {
         String::new()
     };
-    let Draw { kind, admitted } = asked.plan.draw;
+    let DrawOptions { kind, admitted } = asked.plan.draw;
     let kind = kind.map(|k| format!(" --kind {}", KINDS[k]));
     let with = kind.unwrap_or_default() + if admitted { " --admitted" } else { "" };
     let worst = tally::worst(&outcomes, asked.first, &with);
@@ -169,12 +171,12 @@ fn find(mut asked: Asked) -> Result<String, String> {
 
 /// Lists the use of the drive's time in cases in which a feasible promise was broken, the worst
 /// first.
-fn causes(outcomes: &[Outcome], draw: Draw) -> String {
+fn causes(outcomes: &[TrialOutcome], draw: DrawOptions) -> String {
     let mut text = String::from("\nwhy promises were broken, each in its worst second\n");
     let mut all = Vec::new();
-    for outcome in tally::failing(outcomes, Failure::Broken) {
+    for outcome in tally::failing(outcomes, SearchFailure::Broken) {
         let seed = outcome.seed;
-        let line = match drawn(seed, draw).and_then(|case| why::why(&case)) {
+        let line = match draw_case(seed, draw).and_then(|case| why::why(&case)) {
             Ok(Some(why)) => {
                 all.push(why);
                 format!("{}: {why}", outcome.title)
@@ -188,12 +190,12 @@ fn causes(outcomes: &[Outcome], draw: Draw) -> String {
 }
 
 /// Returns the case of a seed or of a scenario's file.
-fn case(word: &str, asked: &Asked) -> Result<Case, String> {
+fn case(word: &str, asked: &SearchArguments) -> Result<SearchCase, String> {
     if let Ok(seed) = word.parse() {
-        return drawn(seed, asked.plan.draw);
+        return draw_case(seed, asked.plan.draw);
     }
     let text = std::fs::read_to_string(word).map_err(|e| format!("{word}: {e}"))?;
-    let case = Case::read(&text, word)?;
+    let case = SearchCase::read(&text, word)?;
     Ok(if asked.plan.draw.admitted {
         case.admitted()
     } else {
@@ -202,10 +204,10 @@ fn case(word: &str, asked: &Asked) -> Result<Case, String> {
 }
 
 /// Simplifies a case as long as it fails in the same way.
-fn simplify(text: &str, asked: &Asked) -> Result<String, String> {
+fn simplify(text: &str, asked: &SearchArguments) -> Result<String, String> {
     let case = case(text, asked)?;
     let came = trial::outcome(&case, true);
-    let mut ways = Failure::ALL.into_iter();
+    let mut ways = SearchFailure::ALL.into_iter();
     let first = ways.find(|f| f.badness(&came).is_some());
     let failure = asked.failure.or(first).ok_or("it does not fail")?;
     let terminal = stderr().is_terminal();
@@ -229,7 +231,7 @@ fn simplify(text: &str, asked: &Asked) -> Result<String, String> {
 }
 
 /// Runs a case and prints all its results.
-fn replay(text: &str, asked: &Asked) -> Result<String, String> {
+fn replay(text: &str, asked: &SearchArguments) -> Result<String, String> {
     let case = case(text, asked)?;
     let mut text = format!("{case}\n");
     let outcome = trial::outcome(&case, true);

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 use weir_verify::audit::Tally;
-use weir_verify::audit::random::{Random, run};
+use weir_verify::audit::random::{RandomDecisions, run};
 
 /// The number of operations for each configuration.
 const STEPS_EACH: u64 = 4_096;
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    let mut seeds = Random::new(seed);
+    let mut seeds = RandomDecisions::new(seed);
     let (start, mut done, mut failed, mut accepted) = (Instant::now(), 0, 0, 0);
     let mut tally = Tally::default();
     // Ten failures suffice to find their cause.

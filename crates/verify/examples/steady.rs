@@ -7,7 +7,7 @@
 //! ```
 
 use std::process::ExitCode;
-use weir_verify::audit::random::Random;
+use weir_verify::audit::random::RandomDecisions;
 use weir_verify::audit::steady::{Kind, run};
 
 fn main() -> ExitCode {
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     }
     let mut failed = 0;
     for kind in kinds {
-        let mut seeds = Random::new(seed);
+        let mut seeds = RandomDecisions::new(seed);
         let scenes: Vec<u64> = match scene {
             Some(scene) => vec![scene],
             None => (0..runs).map(|_| seeds.bits()).collect(),

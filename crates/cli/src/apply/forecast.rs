@@ -7,13 +7,13 @@ use crate::output;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use weir_config::Policy;
-use weir_config::apply::{Drive, Host, Member};
+use weir_config::apply::{CgroupContract, KernelDrive, KernelHost};
 use weir_config::scenario::{self, Choice};
-use weir_config::{ContractText, units::Rate};
-use weir_lab::report::{Column, Table};
+use weir_config::{ContractText, units::BytesPerSecond};
+use weir_lab::report::{Column, ReportTable};
 use weir_measure::Record;
 use weir_measure::promise::Fate;
-use weir_sim::Run;
+use weir_sim::SimRun;
 
 /// The length of a run in seconds of virtual time.
 const SECONDS: u32 = 5;
@@ -24,7 +24,7 @@ const LOAD: &str = "played for 5 virtual seconds, all at once: a cgroup that is 
 
 /// Prints the prediction for each drive that has a model and promises. A drive without a model gets
 /// a note.
-pub(super) fn show(host: &Host) -> Result<(), Failure> {
+pub(super) fn show(host: &KernelHost) -> Result<(), Failure> {
     for drive in &host.drives {
         let promises = drive.members.iter().filter(|m| is_promised(m)).count();
         // A policy that keeps every min needs no prediction.
@@ -43,26 +43,26 @@ pub(super) fn show(host: &Host) -> Result<(), Failure> {
     Ok(())
 }
 
-fn is_promised(member: &Member) -> bool {
+fn is_promised(member: &CgroupContract) -> bool {
     member.contract.min > 0 || member.contract.min_iops > 0
 }
 
 /// Returns the members that have processes of their own, which are those that are not tenants.
-fn leaves(drive: &Drive) -> impl Iterator<Item = (usize, &Member)> {
+fn leaves(drive: &KernelDrive) -> impl Iterator<Item = (usize, &CgroupContract)> {
     let tenants: BTreeSet<usize> = drive.members.iter().filter_map(|m| m.parent).collect();
     let all = drive.members.iter().enumerate();
     all.filter(move |(place, _)| !tenants.contains(place))
 }
 
 /// Returns the table of the prediction for one drive.
-fn of(drive: &Drive, model: &weir_model::drive::Config) -> Result<String, Failure> {
+fn of(drive: &KernelDrive, model: &weir_model::drive::DriveConfig) -> Result<String, Failure> {
     // `contract` shows the result that Weir's own server would have.
     let policies = [drive.policy.clone(), Policy::contract()];
     let mut results = Vec::new();
     for policy in &policies {
         results.push(played(drive, model, policy)?);
     }
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         Column::text("cgroup"),
         Column::number("promised"),
         Column::number(&drive.policy.name),
@@ -90,11 +90,11 @@ fn of(drive: &Drive, model: &weir_model::drive::Config) -> Result<String, Failur
     ))
 }
 
-fn promised(member: &Member) -> String {
+fn promised(member: &CgroupContract) -> String {
     match (member.contract.min, member.contract.min_iops) {
         (0, 0) => "nothing".to_owned(),
         (0, iops) => format!("{iops}/s"),
-        (rate, _) => Rate(rate).to_string(),
+        (rate, _) => BytesPerSecond(rate).to_string(),
     }
 }
 
@@ -115,8 +115,8 @@ fn kept(record: &Record) -> String {
 /// Plays the contracts of a drive under a policy. Returns the records of the members without
 /// tenants.
 fn played(
-    drive: &Drive,
-    model: &weir_model::drive::Config,
+    drive: &KernelDrive,
+    model: &weir_model::drive::DriveConfig,
     policy: &Policy,
 ) -> Result<Vec<Record>, Failure> {
     let refuse = |problems: Vec<_>| check::refuse(&problems);
@@ -128,14 +128,14 @@ fn played(
     };
     let scenario = script.scenario(&choice).map_err(refuse)?.under(policy);
     let alone = weir_sim::measure_alone(&scenario).map_err(Failure::run)?;
-    let run = Run::new(&scenario, policy, 0).map_err(Failure::run)?;
+    let run = SimRun::new(&scenario, policy, 0).map_err(Failure::run)?;
     let results = run.run(|_| {}).map_err(Failure::run)?;
     Ok(results.records(&alone))
 }
 
 /// Returns a scenario with one client for each member that is not a tenant. Members are named by
 /// their numbers, because their names in the file can be any text.
-fn text(drive: &Drive) -> String {
+fn text(drive: &KernelDrive) -> String {
     let mut text = String::from("host = { nr_requests = \"linux\" }\n");
     for (place, member) in drive.members.iter().enumerate() {
         let _ = writeln!(text, "[[group]]\nname = \"g{place}\"");

@@ -2,14 +2,14 @@
 
 use crate::failure::Failure;
 use crate::output;
-use weir_lab::report::{Column, Table};
-use weir_linux::{Device, Files, Layer, Plan};
+use weir_lab::report::{Column, ReportTable};
+use weir_linux::{HostDevice, HostFiles, HostPlan, StackKind};
 
 /// Returns a table of a host's block devices, and a line on its cgroups.
-pub(super) fn table(files: &dyn Files, plan: &Plan) -> Result<String, Failure> {
-    let devices = Device::all(files);
+pub(super) fn table(files: &dyn HostFiles, plan: &HostPlan) -> Result<String, Failure> {
+    let devices = HostDevice::all(files);
     let devices = devices.map_err(|e| Failure::Run(format!("cannot list /sys/block: {e}")))?;
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         Column::text("device"),
         Column::text("number"),
         Column::text("elevators"),
@@ -20,8 +20,8 @@ pub(super) fn table(files: &dyn Files, plan: &Plan) -> Result<String, Failure> {
     for device in &devices {
         let target = plan.devices.iter().find(|t| t.device.name == device.name);
         let is = match device.layer {
-            Some(Layer::Mapper) => format!("device mapper on {}", device.below.join(", ")),
-            Some(Layer::Raid) => format!("md on {}", device.below.join(", ")),
+            Some(StackKind::Mapper) => format!("device mapper on {}", device.below.join(", ")),
+            Some(StackKind::Raid) => format!("md on {}", device.below.join(", ")),
             None => String::new(),
         };
         let elevators = files.read(&format!("{}/queue/scheduler", device.directory()));

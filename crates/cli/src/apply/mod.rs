@@ -13,9 +13,12 @@ use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use std::path::{Path, PathBuf};
-use weir_config::apply::Host;
+use weir_config::apply::KernelHost;
 use weir_config::one_line;
-use weir_linux::{Applied, Files, JOURNAL, Journal, Plan, Recorded, Restored, Said, Tree};
+use weir_linux::{
+    ApplyCounts, ApplyJournal, FileTree, HostFiles, HostPlan, JOURNAL, RecordedHost, RestoreCounts,
+    StepReport,
+};
 
 /// The arguments of `weir apply`.
 #[derive(Debug, Args)]
@@ -45,25 +48,28 @@ pub(crate) struct ApplyOptions {
 
 pub(crate) fn run(options: &ApplyOptions) -> Result<(), Failure> {
     let Some(contracts) = &options.contracts else {
-        return restore(&mut Tree::default(), options);
+        return restore(&mut FileTree::default(), options);
     };
     let host = weir_config::apply::load(contracts);
     let host = host.map_err(|problems| check::refuse(&problems))?;
     let only_looks = options.check || options.dry_run;
     match &options.root {
-        Some(root) if only_looks => {
-            show_plan(&recorded(root)?, &host, || Ok(Journal::empty()), options)
-        }
+        Some(root) if only_looks => show_plan(
+            &recorded(root)?,
+            &host,
+            || Ok(ApplyJournal::empty()),
+            options,
+        ),
         Some(_) => Err(Failure::Usage(
             "--root is a recorded host, on which nothing can be set; add --dry-run or --check"
                 .to_owned(),
         )),
         None if only_looks => {
-            let journal = || Journal::read(&options.journal).map_err(Failure::run);
-            show_plan(&Tree::default(), &host, journal, options)
+            let journal = || ApplyJournal::read(&options.journal).map_err(Failure::run);
+            show_plan(&FileTree::default(), &host, journal, options)
         }
         None => {
-            let mut files = Tree::default();
+            let mut files = FileTree::default();
             let plan = plan(&files, &host, options)?;
             refuse(&plan)?;
             apply(&mut files, &host, &plan, options)
@@ -72,8 +78,8 @@ pub(crate) fn run(options: &ApplyOptions) -> Result<(), Failure> {
 }
 
 /// Opens a recorded host, of which the files are copied below a directory.
-fn recorded(root: &Path) -> Result<Recorded, Failure> {
-    Recorded::new(root).map_err(|error| {
+fn recorded(root: &Path) -> Result<RecordedHost, Failure> {
+    RecordedHost::new(root).map_err(|error| {
         let (root, why) = (root.display(), weir_config::os_error::message(&error));
         Failure::Usage(format!(
             "--root {root}: {why}; use a directory with copies of a host's files (see docs/apply.md)"
@@ -82,12 +88,16 @@ fn recorded(root: &Path) -> Result<Recorded, Failure> {
 }
 
 /// Returns the plan for a host, and prints warnings, notes and the forecast.
-fn plan(files: &dyn Files, host: &Host, options: &ApplyOptions) -> Result<Plan, Failure> {
+fn plan(
+    files: &dyn HostFiles,
+    host: &KernelHost,
+    options: &ApplyOptions,
+) -> Result<HostPlan, Failure> {
     for problem in weir_config::apply::unkept(host) {
         output::print_message(&format!("warning: {problem}"));
     }
     forecast::show(host)?;
-    let plan = Plan::new(files, host);
+    let plan = HostPlan::new(files, host);
     if options.check {
         output::print(&host::table(files, &plan)?)?;
     }
@@ -101,7 +111,7 @@ fn plan(files: &dyn Files, host: &Host, options: &ApplyOptions) -> Result<Plan, 
 }
 
 /// Refuses a plan that has problems.
-fn refuse(plan: &Plan) -> Result<(), Failure> {
+fn refuse(plan: &HostPlan) -> Result<(), Failure> {
     if plan.problems.is_empty() {
         return Ok(());
     }
@@ -110,9 +120,9 @@ fn refuse(plan: &Plan) -> Result<(), Failure> {
 
 /// Shows the features of a host or the writes that would be made. Writes nothing.
 fn show_plan(
-    files: &dyn Files,
-    host: &Host,
-    journal: impl FnOnce() -> Result<Journal, Failure>,
+    files: &dyn HostFiles,
+    host: &KernelHost,
+    journal: impl FnOnce() -> Result<ApplyJournal, Failure>,
     options: &ApplyOptions,
 ) -> Result<(), Failure> {
     let plan = plan(files, host, options)?;
@@ -123,7 +133,7 @@ fn show_plan(
 }
 
 /// Prints the writes that would be made, and those that would be refused.
-fn dry_run(files: &dyn Files, plan: &Plan, journal: &Journal) -> Result<(), Failure> {
+fn dry_run(files: &dyn HostFiles, plan: &HostPlan, journal: &ApplyJournal) -> Result<(), Failure> {
     let all = weir_linux::preview(files, plan, journal);
     let lines = all.iter().map(|said| format!("{said}\n"));
     let refused = plan.withheld.iter().map(|withheld| format!("{withheld}\n"));
@@ -143,12 +153,12 @@ fn dry_run(files: &dyn Files, plan: &Plan, journal: &Journal) -> Result<(), Fail
 
 /// Makes the changes, and keeps the settings with `--watch`.
 fn apply(
-    files: &mut dyn Files,
-    host: &Host,
-    plan: &Plan,
+    files: &mut dyn HostFiles,
+    host: &KernelHost,
+    plan: &HostPlan,
     options: &ApplyOptions,
 ) -> Result<(), Failure> {
-    let mut journal = Journal::open(&options.journal).map_err(Failure::run)?;
+    let mut journal = ApplyJournal::open(&options.journal).map_err(Failure::run)?;
     // Without a readable journal, the original settings could not be restored.
     if let Some(damage) = journal.damage() {
         return Err(Failure::run(damage));
@@ -159,7 +169,7 @@ fn apply(
     let applied = applied.map_err(Failure::run);
     // The settings are made even if nobody reads the output. That failure is reported afterwards.
     shown.unread?;
-    let Applied { done, same, .. } = applied?;
+    let ApplyCounts { done, same, .. } = applied?;
     output::print(&match done {
         0 => format!(
             "all settings already have these values ({})\n",
@@ -177,13 +187,13 @@ fn apply(
 }
 
 /// Restores all settings that the journal contains.
-fn restore(files: &mut dyn Files, options: &ApplyOptions) -> Result<(), Failure> {
-    let mut journal = Journal::open(&options.journal).map_err(Failure::run)?;
+fn restore(files: &mut dyn HostFiles, options: &ApplyOptions) -> Result<(), Failure> {
+    let mut journal = ApplyJournal::open(&options.journal).map_err(Failure::run)?;
     // The journal is checked before restoring, which removes its entries.
     let is_empty = journal.entries().len() == 0 && journal.damage().is_none();
     let mut shown = StepPrinter::default();
     let restored = weir_linux::restore(files, &mut journal, &mut |said| shown.say(said));
-    let Restored {
+    let RestoreCounts {
         undone,
         gone,
         changed,
@@ -239,7 +249,7 @@ impl Default for StepPrinter {
 }
 
 impl StepPrinter {
-    fn say(&mut self, said: &Said) {
+    fn say(&mut self, said: &StepReport) {
         if said.is_warning() {
             output::print_message(&format!("warning: {said}"));
         } else if self.unread.is_ok() {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use weir_config::apply::Host;
-use weir_linux::{Files, Journal, Plan, Said};
+use weir_config::apply::KernelHost;
+use weir_linux::{ApplyJournal, HostFiles, HostPlan, StepReport};
 
 /// The interval between two checks of a host.
 const LOOK: Duration = Duration::from_secs(1);
@@ -33,9 +33,9 @@ pub(super) fn ending_flag(wanted: bool) -> Result<Option<Arc<AtomicBool>>, Failu
 /// Restores settings that other programs change, until a signal ends the command. A line is printed
 /// for each change, and once for each problem.
 pub(super) fn watch(
-    files: &mut dyn Files,
-    host: &Host,
-    journal: &mut Journal,
+    files: &mut dyn HostFiles,
+    host: &KernelHost,
+    journal: &mut ApplyJournal,
     ended: &AtomicBool,
 ) -> Result<(), Failure> {
     output::print_message(
@@ -66,8 +66,12 @@ pub(super) fn watch(
 
 /// Checks a host once and restores its settings. Returns the problems, or an empty text if there
 /// are none.
-fn check_and_restore(files: &mut dyn Files, host: &Host, journal: &mut Journal) -> String {
-    let plan = Plan::new(files, host);
+fn check_and_restore(
+    files: &mut dyn HostFiles,
+    host: &KernelHost,
+    journal: &mut ApplyJournal,
+) -> String {
+    let plan = HostPlan::new(files, host);
     if let Some(problem) = plan.problems.first() {
         // A device or a unit that is missing can appear again. The settings of the others are not
         // changed for it.
@@ -76,8 +80,8 @@ fn check_and_restore(files: &mut dyn Files, host: &Host, journal: &mut Journal) 
     // Settings that cannot be made are reported in every check. They are returned as a problem,
     // which is printed only once.
     let mut wrong = Vec::new();
-    let mut say = |said: &Said| match said {
-        Said::Left { .. } => wrong.push(said.to_string()),
+    let mut say = |said: &StepReport| match said {
+        StepReport::Left { .. } => wrong.push(said.to_string()),
         _ => output::print_message(&said.to_string()),
     };
     let done = weir_linux::apply(files, &plan, journal, &mut say);

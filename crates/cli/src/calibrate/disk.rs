@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use weir_config::os_error;
 use weir_core::Op;
-use weir_model::load::{Io, Source, Step};
+use weir_model::load::{Io, RequestSource, Step};
 use weir_serve::backend::OpenStorage;
 use weir_uring::{
     AnyRing, Backend, Errno, Handle, IoRingConfig, Payload, Ring, RingOpenError, Sync,
@@ -81,7 +81,7 @@ impl RingDisk {
     }
 
     /// Plays the requests of a source until it has finished.
-    pub(super) fn run<S: Source>(&mut self, source: &mut S) -> Result<(), Failure> {
+    pub(super) fn run<S: RequestSource>(&mut self, source: &mut S) -> Result<(), Failure> {
         let now = Instant::now();
         let runner = RingRunner {
             disk: self,
@@ -95,7 +95,7 @@ impl RingDisk {
 }
 
 impl RingRunner<'_> {
-    fn run<S: Source>(mut self, source: &mut S) -> Result<(), Failure> {
+    fn run<S: RequestSource>(mut self, source: &mut S) -> Result<(), Failure> {
         loop {
             let wait = match self.issue(source)? {
                 Step::Finished => break,
@@ -126,7 +126,7 @@ impl RingRunner<'_> {
     }
 
     /// Queues all requests that are due, and returns the next step of the source.
-    fn issue<S: Source>(&mut self, source: &mut S) -> Result<Step, Failure> {
+    fn issue<S: RequestSource>(&mut self, source: &mut S) -> Result<Step, Failure> {
         loop {
             let step = source.next(self.now());
             let Step::Issue(io) = step else {
@@ -142,7 +142,7 @@ impl RingRunner<'_> {
     }
 
     /// Queues one request, which the next call of the kernel submits.
-    fn queue<S: Source>(&mut self, source: &mut S, io: &Io) -> Result<(), Failure> {
+    fn queue<S: RequestSource>(&mut self, source: &mut S, io: &Io) -> Result<(), Failure> {
         let RingDisk { ring, handle, .. } = &mut *self.disk;
         if io.op == Op::Flush {
             let queued = ring.fsync(io.number, handle, true);
@@ -163,7 +163,7 @@ impl RingRunner<'_> {
     }
 
     /// Passes a completion to the source, and keeps the first error.
-    fn complete<S: Source>(
+    fn complete<S: RequestSource>(
         &mut self,
         source: &mut S,
         number: u64,

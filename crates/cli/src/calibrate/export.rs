@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use weir_model::client::{Connection, Settings, Uri, drive};
-use weir_model::load::Source;
-use weir_wire::nbd::client::{ClientSession, HandshakeConfig};
+use weir_model::load::RequestSource;
+use weir_wire::nbd::client::{ClientHandshakeConfig, ClientSession};
 
 /// The longest time for connecting and the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -25,12 +25,12 @@ impl ExportTarget {
 
     fn connect(&self) -> Result<Connection, Failure> {
         let Uri { address, export } = &self.0;
-        let config = HandshakeConfig::new(export.clone());
+        let config = ClientHandshakeConfig::new(export.clone());
         Connection::open(address, config, HANDSHAKE).map_err(Failure::run)
     }
 
     /// Plays the requests of a source until it has finished.
-    pub(super) fn run<S: Source>(&mut self, source: &mut S) -> Result<(), Failure> {
+    pub(super) fn run<S: RequestSource>(&mut self, source: &mut S) -> Result<(), Failure> {
         let connection = self.connect()?;
         let settings = Settings {
             origin: Instant::now(),

@@ -14,10 +14,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{self, Path};
 use std::time::Duration;
 use weir_config::os_error;
-use weir_config::units::Size;
-use weir_lab::calibrate::{BLOCK, Target};
+use weir_config::units::ByteSize;
+use weir_lab::calibrate::{BLOCK, CalibrationTarget};
 use weir_model::client::Uri;
-use weir_model::load::Source;
+use weir_model::load::RequestSource;
 use weir_serve::backend::{DeviceOptions, ImageOptions, OpenError, OpenStorage, Prepare};
 use weir_wire::nbd::TransmissionFlags;
 
@@ -49,7 +49,10 @@ pub(super) struct TargetAccess {
 
 impl TargetMedium {
     /// Opens the target that a path or a URI names.
-    pub(super) fn open(text: &str, access: TargetAccess) -> Result<(Self, Target), Failure> {
+    pub(super) fn open(
+        text: &str,
+        access: TargetAccess,
+    ) -> Result<(Self, CalibrationTarget), Failure> {
         let (medium, target) = if Uri::has_nbd_scheme(text) {
             export(text, access)?
         } else {
@@ -60,7 +63,7 @@ impl TargetMedium {
     }
 
     /// Plays the requests of a source until it has finished.
-    pub(super) fn run<S: Source>(&mut self, source: &mut S) -> Result<(), Failure> {
+    pub(super) fn run<S: RequestSource>(&mut self, source: &mut S) -> Result<(), Failure> {
         match self {
             Self::Disk(disk) => disk.run(source),
             Self::Export(export) => export.run(source),
@@ -107,7 +110,7 @@ fn data(opened: &OpenStorage, size: u64) -> io::Result<Vec<Range<u64>>> {
 }
 
 /// Opens an export, and refuses one that cannot be measured.
-fn export(text: &str, access: TargetAccess) -> Result<(TargetMedium, Target), Failure> {
+fn export(text: &str, access: TargetAccess) -> Result<(TargetMedium, CalibrationTarget), Failure> {
     if access.size.is_some() {
         let reason = "--size requires a new file; an export has its own size";
         return Err(Failure::Usage(reason.into()));
@@ -123,12 +126,12 @@ fn export(text: &str, access: TargetAccess) -> Result<(TargetMedium, Target), Fa
     {
         let reason = format!(
             "{text} requires requests of at least {}; requests of 4 KiB are needed for the measurement",
-            Size(sizes.minimum.into())
+            ByteSize(sizes.minimum.into())
         );
         return Err(Failure::Run(reason));
     }
     let rotational = has(TransmissionFlags::ROTATIONAL);
-    let target = Target {
+    let target = CalibrationTarget {
         flush: has(TransmissionFlags::SEND_FLUSH),
         ..target(text.to_owned(), session.size, rotational, access.write)
     };
@@ -136,7 +139,7 @@ fn export(text: &str, access: TargetAccess) -> Result<(TargetMedium, Target), Fa
 }
 
 /// Opens a file or a device, and finds the properties of its drive.
-fn disk(path: &Path, access: TargetAccess) -> Result<(TargetMedium, Target), Failure> {
+fn disk(path: &Path, access: TargetAccess) -> Result<(TargetMedium, CalibrationTarget), Failure> {
     let whole = path::absolute(path).map_err(|e| Failure::file("open", path, &e))?;
     let opened = open(&whole, access)?;
     let stat = rustix::fs::fstat(&opened).map_err(|e| Failure::file("inspect", path, &e.into()))?;
@@ -149,7 +152,7 @@ fn disk(path: &Path, access: TargetAccess) -> Result<(TargetMedium, Target), Fai
     }
     let (device, rotational) = kernel(number);
     let name = whole.display().to_string();
-    let target = Target {
+    let target = CalibrationTarget {
         device,
         // A new file is empty, whatever drive it is on.
         sparse: access.write && (!rotational || !is_device),
@@ -218,13 +221,13 @@ fn refused(error: OpenError) -> Failure {
             let why = os_error::message(&source);
             said(
                 &path,
-                format!("cannot be created with {}: {why}", Size(size)),
+                format!("cannot be created with {}: {why}", ByteSize(size)),
             )
         }
         OpenError::Space {
             path, size, free, ..
         } => {
-            let (size, free) = (Size(size), Size(free));
+            let (size, free) = (ByteSize(size), ByteSize(free));
             said(
                 &path,
                 format!("cannot be created with {size}: the file system has {free} free"),
@@ -235,7 +238,7 @@ fn refused(error: OpenError) -> Failure {
             actual,
             stated,
         } => {
-            let (actual, stated) = (Size(actual), Size(stated));
+            let (actual, stated) = (ByteSize(actual), ByteSize(stated));
             said(
                 &path,
                 format!("exists with {actual}, not {stated}; remove --size to measure it"),
@@ -248,7 +251,7 @@ fn refused(error: OpenError) -> Failure {
         }
         OpenError::Partial { path, actual, .. } => {
             let what = "does not end at a block boundary";
-            said(&path, format!("{what}: {}", Size(actual)))
+            said(&path, format!("{what}: {}", ByteSize(actual)))
         }
         other => Failure::run(other),
     }
@@ -260,8 +263,8 @@ fn large_enough(path: &str, size: u64) -> Result<(), Failure> {
     }
     Err(Failure::Run(format!(
         "{path} is too small ({}): use at least {}, since a smaller file may fit in the drive's cache",
-        Size(size),
-        Size(LEAST)
+        ByteSize(size),
+        ByteSize(LEAST)
     )))
 }
 
@@ -280,8 +283,8 @@ fn without_holes(file: impl AsFd, path: &Path, size: u64) -> Result<(), Failure>
 }
 
 /// Returns the description of a target without the properties that only some targets have.
-fn target(path: String, size: u64, rotational: bool, write: bool) -> Target {
-    Target {
+fn target(path: String, size: u64, rotational: bool, write: bool) -> CalibrationTarget {
+    CalibrationTarget {
         path,
         size,
         device: None,

@@ -22,9 +22,9 @@ use medium::{TargetAccess, TargetMedium};
 use session::CalibrationSession;
 use std::path::{self, Path, PathBuf};
 use std::time::{Duration, Instant};
-use weir_config::units::{Size, Time, UnitError};
+use weir_config::units::{ByteSize, Time, UnitError};
 use weir_core::Span;
-use weir_lab::calibrate::{Calibration, Plan, Target};
+use weir_lab::calibrate::{Calibration, CalibrationPlan, CalibrationTarget};
 use weir_model::client::Uri;
 
 /// The arguments of `weir calibrate`.
@@ -40,7 +40,7 @@ pub(crate) struct CalibrateOptions {
     write: bool,
     /// Create a file of this size for the writes if it does not exist
     #[arg(long, value_name = "SIZE", requires = "write", value_parser = size)]
-    size: Option<Size>,
+    size: Option<ByteSize>,
     /// The state file with the results, so that the same command continues after an interruption [default: weir-calibration-NAME.json, with
     /// the name of the target]
     #[arg(long, value_name = "FILE")]
@@ -67,7 +67,7 @@ fn time(text: &str) -> Result<Time, String> {
     Ok(time)
 }
 
-fn size(text: &str) -> Result<Size, String> {
+fn size(text: &str) -> Result<ByteSize, String> {
     text.parse().map_err(|e| unit_error_text(&e))
 }
 
@@ -187,7 +187,7 @@ fn refuse_other_target(known: &Calibration, path: &str, state: &Path) -> Result<
 
 /// Returns true if the results have all figures that the user requests.
 fn is_complete(known: &Calibration, options: &CalibrateOptions) -> bool {
-    let plan = Plan::new(&known.target);
+    let plan = CalibrationPlan::new(&known.target);
     plan.next(known, TIME_LEAST).is_none() && (known.target.write || !options.write)
 }
 
@@ -222,7 +222,7 @@ fn measure(
 /// same properties.
 fn continued(
     known: Option<Calibration>,
-    target: Target,
+    target: CalibrationTarget,
     state: &Path,
 ) -> Result<Calibration, Failure> {
     let Some(known) = known else {

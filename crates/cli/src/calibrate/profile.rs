@@ -7,12 +7,12 @@
 use crate::failure::Failure;
 use std::path::Path;
 use weir_config::parameter;
-use weir_config::profile::Profile;
-use weir_config::sheet::{Fit, ParameterRange, Published, Sheet};
+use weir_config::profile::DriveProfile;
+use weir_config::sheet::{Fit, ParameterRange, PublishedFigure, Sheet};
 use weir_core::Span;
-use weir_lab::calibrate::{Calibration, Capacity, Found, step};
-use weir_lab::fit::Row;
-use weir_model::drive::{Config, hdd, ssd};
+use weir_lab::calibrate::{Calibration, MeasuredCapacity, StepResult, step};
+use weir_lab::fit::FigureRow;
+use weir_model::drive::{DriveConfig, hdd, ssd};
 
 /// The largest deviation of a fitted figure, in percent.
 const WITHIN: u8 = 5;
@@ -33,7 +33,7 @@ struct FittedParameter {
 pub(super) fn sheet(known: &Calibration, file: &Path) -> Result<Sheet, Failure> {
     let drive = begin(known)?;
     let ties = match &drive {
-        Config::Hdd(disk) => of_disk(disk),
+        DriveConfig::Hdd(disk) => of_disk(disk),
         _ => of_flash(known),
     };
     let figures = figures(known);
@@ -41,7 +41,7 @@ pub(super) fn sheet(known: &Calibration, file: &Path) -> Result<Sheet, Failure> 
         .into_iter()
         .filter_map(|tie| fit(&drive, &figures, &tie));
     let fit = fit.collect();
-    let profile = Profile {
+    let profile = DriveProfile {
         name: name(file),
         about: about(known),
         drive,
@@ -55,11 +55,11 @@ pub(super) fn sheet(known: &Calibration, file: &Path) -> Result<Sheet, Failure> 
 }
 
 /// Fits the profile of a sheet. Returns it with its figures next to the measured ones.
-pub(super) fn fitted(sheet: Sheet) -> Result<(Profile, Vec<Row>), Failure> {
+pub(super) fn fitted(sheet: Sheet) -> Result<(DriveProfile, Vec<FigureRow>), Failure> {
     let drive = weir_lab::fit::fit(&sheet).map_err(Failure::run)?;
     let rows = weir_lab::fit::compare(&sheet, &drive).map_err(Failure::run)?;
     Ok((
-        Profile {
+        DriveProfile {
             drive,
             ..sheet.profile
         },
@@ -68,7 +68,7 @@ pub(super) fn fitted(sheet: Sheet) -> Result<(Profile, Vec<Row>), Failure> {
 }
 
 /// Returns the fit of a parameter, or `None` if its figure was not measured.
-fn fit(drive: &Config, figures: &[Published], tie: &FittedParameter) -> Option<Fit> {
+fn fit(drive: &DriveConfig, figures: &[PublishedFigure], tie: &FittedParameter) -> Option<Fit> {
     figures.iter().find(|f| f.figure == tie.figure)?;
     Some(Fit {
         range: ParameterRange {
@@ -81,12 +81,12 @@ fn fit(drive: &Config, figures: &[Published], tie: &FittedParameter) -> Option<F
 }
 
 /// Returns the measured figures under their names in sheets.
-fn figures(known: &Calibration) -> Vec<Published> {
+fn figures(known: &Calibration) -> Vec<PublishedFigure> {
     let rate = |name, figure, fits| {
         let found = known.step(name)?;
         Some(published(figure, found.bytes_per_second, false, fits, name))
     };
-    let disk = known.rotates();
+    let disk = known.is_rotating();
     let access = known.step(step::READ_ONE).and_then(latency);
     [
         rate(step::READ, "sequential-read", !disk),
@@ -102,8 +102,8 @@ fn figures(known: &Calibration) -> Vec<Published> {
     .collect()
 }
 
-fn published(figure: &str, value: f64, is_time: bool, fits: bool, from: &str) -> Published {
-    Published {
+fn published(figure: &str, value: f64, is_time: bool, fits: bool, from: &str) -> PublishedFigure {
+    PublishedFigure {
         figure: figure.to_owned(),
         value,
         is_time,
@@ -114,13 +114,13 @@ fn published(figure: &str, value: f64, is_time: bool, fits: bool, from: &str) ->
 }
 
 /// Returns the mean latency in nanoseconds.
-fn latency(found: &Found) -> Option<f64> {
+fn latency(found: &StepResult) -> Option<f64> {
     found.latency_us.map(|latency| latency.mean * 1e3)
 }
 
 /// Returns the drive with which the fit begins: measured values where they are known, and plausible
 /// ones otherwise.
-fn begin(known: &Calibration) -> Result<Config, Failure> {
+fn begin(known: &Calibration) -> Result<DriveConfig, Failure> {
     let needed = |name: &str| {
         known.step(name).ok_or_else(|| {
             Failure::Run(format!(
@@ -132,14 +132,16 @@ fn begin(known: &Calibration) -> Result<Config, Failure> {
     let read = needed(step::READ)?.bytes_per_second as u64;
     let random = needed(step::READ_RANDOM)?.requests_per_second() as u64;
     let size = known.target.size;
-    let drive = if known.rotates() {
+    let drive = if known.is_rotating() {
         let end = known
             .step(step::READ_END)
             .map_or(read, |f| f.bytes_per_second as u64);
-        Config::Hdd(disk(size, (read, end), access))
+        DriveConfig::Hdd(disk(size, (read, end), access))
     } else {
-        let tags = Capacity::of(known).tags.unwrap_or(known.target.depth);
-        Config::Ssd(flash(size, read, random, access, tags))
+        let tags = MeasuredCapacity::of(known)
+            .tags
+            .unwrap_or(known.target.depth);
+        DriveConfig::Ssd(flash(size, read, random, access, tags))
     };
     drive.validate().map_err(|error| {
         Failure::Run(format!(
@@ -150,15 +152,15 @@ fn begin(known: &Calibration) -> Result<Config, Failure> {
 }
 
 /// Returns a flash drive that is not limited by any parameter that cannot be measured.
-fn flash(size: u64, read: u64, random: u64, access: u64, tags: u32) -> ssd::Config {
-    let generic = ssd::Config::generic();
+fn flash(size: u64, read: u64, random: u64, access: u64, tags: u32) -> ssd::SsdConfig {
+    let generic = ssd::SsdConfig::generic();
     // The larger part of a read's time, assumed to be 60 %, is spent in the flash memory.
     let page = (access * 6 / 10).clamp(1_000, generic.read.as_nanos());
     let channels = u64::from(generic.channels);
     // There are twice as many dies as the measured rate needs, so that the controller limits the
     // requests and can be fitted.
     let dies = (2 * random.saturating_mul(page) / 1_000_000_000).div_ceil(channels);
-    ssd::Config {
+    ssd::SsdConfig {
         size: (size / 4096 * 4096).clamp(1 << 30, 64 << 40),
         // The model permits at most 1024 tags.
         tags: tags.clamp(32, 1024) as u16,
@@ -173,8 +175,8 @@ fn flash(size: u64, read: u64, random: u64, access: u64, tags: u32) -> ssd::Conf
 
 /// Returns a rotating disk with the measured rates and a seek time that follows from the access
 /// time.
-fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::Config {
-    let generic = hdd::Config::generic();
+fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::HddConfig {
+    let generic = hdd::HddConfig::generic();
     // The three zones have equal sizes, in whole blocks.
     let bytes = (size / 3 / 4096 * 4096).clamp(1 << 20, 1 << 44);
     let zone = |rate: u64| hdd::Zone {
@@ -187,7 +189,7 @@ fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::Config {
     let rpm = rpm.unwrap_or(RPM[2]);
     // An access consists of a seek and the rotational latency.
     let average = access.saturating_sub(turn(rpm)).clamp(500_000, 30_000_000);
-    hdd::Config {
+    hdd::HddConfig {
         zones: [zone(outer), zone(outer.midpoint(inner)), zone(inner)],
         rpm,
         seek: hdd::Seek {
@@ -236,7 +238,7 @@ fn of_flash(known: &Calibration) -> Vec<FittedParameter> {
 
 /// Returns the parameter of a rotating disk that is fitted. All other ones follow from the
 /// measurement directly.
-fn of_disk(disk: &hdd::Config) -> Vec<FittedParameter> {
+fn of_disk(disk: &hdd::HddConfig) -> Vec<FittedParameter> {
     vec![FittedParameter {
         key: "seek.average",
         figure: "access",
@@ -267,7 +269,7 @@ fn name(file: &Path) -> String {
 fn about(known: &Calibration) -> String {
     let target = &known.target;
     let path: String = target.path.chars().filter(|c| !c.is_control()).collect();
-    let kind = if known.rotates() {
+    let kind = if known.is_rotating() {
         "The rates of the outer and the inner zone and the time of an access are measured. Revolutions, the cache and the rest are those of a \
          plausible disk."
     } else if target.write {

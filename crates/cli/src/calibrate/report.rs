@@ -3,10 +3,12 @@
 use super::lines;
 use crate::output;
 use std::fmt::Write;
-use weir_config::units::Size;
+use weir_config::units::ByteSize;
 use weir_core::Span;
-use weir_lab::calibrate::{Calibration, Capacity, Figure, Found, Plan, cost};
-use weir_lab::report::{Column, Table, wrap};
+use weir_lab::calibrate::{
+    Calibration, CalibrationPlan, CapacityFigure, MeasuredCapacity, StepResult, cost,
+};
+use weir_lab::report::{Column, ReportTable, wrap};
 use weir_measure::number::figure as digits;
 
 /// The half-width of a 95 % confidence interval, as a fraction, from which on a figure counts as
@@ -21,7 +23,7 @@ const BUSY: f64 = 0.05;
 pub(super) fn text(known: &Calibration) -> String {
     let width = output::width();
     let mut text = head(known);
-    text += &figures(&Capacity::of(known)).text(width);
+    text += &figures(&MeasuredCapacity::of(known)).text(width);
     text.push('\n');
     text += &steps(known).text(width);
     let remarks = remarks(known);
@@ -36,7 +38,7 @@ pub(super) fn text(known: &Calibration) -> String {
 
 fn head(known: &Calibration) -> String {
     let target = &known.target;
-    let kind = if known.rotates() {
+    let kind = if known.is_rotating() {
         "a rotating disk"
     } else {
         "not a rotating disk"
@@ -50,21 +52,21 @@ fn head(known: &Calibration) -> String {
     format!(
         "{}\n{}, {kind}; {} steps of {how} in {seconds:.0} s\n\n",
         target.path,
-        Size(target.size),
+        ByteSize(target.size),
         known.steps.len()
     )
 }
 
 /// Returns the table of the capacity's figures.
-fn figures(capacity: &Capacity) -> Table {
-    let mut table = Table::new([
+fn figures(capacity: &MeasuredCapacity) -> ReportTable {
+    let mut table = ReportTable::new([
         Column::text("figure"),
         Column::number("at the least"),
         Column::number("at the most"),
         Column::number("95%").dropped(1),
         Column::text("steady").dropped(2),
     ]);
-    let rows: [(&str, Option<Figure>, FigureUnit); 5] = [
+    let rows: [(&str, Option<CapacityFigure>, FigureUnit); 5] = [
         ("read in sequence", capacity.read, FigureUnit::Bytes),
         ("written in sequence", capacity.write, FigureUnit::Bytes),
         (
@@ -100,8 +102,8 @@ fn figures(capacity: &Capacity) -> Table {
 }
 
 /// Returns the table of all measured steps.
-fn steps(known: &Calibration) -> Table {
-    let mut table = Table::new([
+fn steps(known: &Calibration) -> ReportTable {
+    let mut table = ReportTable::new([
         Column::text("step"),
         Column::number("depth").dropped(4),
         Column::number("MB/s"),
@@ -112,7 +114,7 @@ fn steps(known: &Calibration) -> Table {
         Column::text("steady").dropped(5),
     ]);
     for found in &known.steps {
-        let latency = |of: fn(&weir_lab::calibrate::Latency) -> f64| {
+        let latency = |of: fn(&weir_lab::calibrate::StepLatency) -> f64| {
             let latency = found.latency_us.as_ref().map(of);
             latency.map_or_else(String::new, |us| format!("{us:.0}"))
         };
@@ -133,7 +135,7 @@ fn steps(known: &Calibration) -> Table {
 /// Returns remarks on the reliability of the figures.
 fn remarks(known: &Calibration) -> Vec<String> {
     let mut all = Vec::new();
-    let is_unsure = |f: &&Found| !f.steady || f.uncertainty().is_none_or(|part| part > UNSURE);
+    let is_unsure = |f: &&StepResult| !f.steady || f.uncertainty().is_none_or(|part| part > UNSURE);
     let unsure: Vec<&str> = (known.steps.iter().filter(is_unsure))
         .map(|found| found.name.as_str())
         .collect();
@@ -152,7 +154,7 @@ fn remarks(known: &Calibration) -> Vec<String> {
         ));
     }
     let target = &known.target;
-    if target.rotational && !known.rotates() {
+    if target.rotational && !known.is_rotating() {
         all.push(
             "The kernel states that this is a rotating disk, and no rotating disk reads at random places as fast. \
              What was measured decides: it is treated as flash."
@@ -161,7 +163,7 @@ fn remarks(known: &Calibration) -> Vec<String> {
     }
     let wrote: u64 = (known.steps.iter())
         .filter(|found| found.load.writes == 100)
-        .map(Found::bytes)
+        .map(StepResult::bytes)
         .sum();
     // A flash drive reaches its steady state after it was written once or twice
     // (docs/calibrate.md).
@@ -179,7 +181,10 @@ fn remarks(known: &Calibration) -> Vec<String> {
             known.written as f64 / 1e6
         ));
     }
-    if Plan::new(target).next(known, Span::from_secs(1)).is_some() {
+    if CalibrationPlan::new(target)
+        .next(known, Span::from_secs(1))
+        .is_some()
+    {
         all.push("Steps are missing: the same command goes on with them, and takes as long again at most.".into());
     }
     all

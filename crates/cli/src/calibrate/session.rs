@@ -12,8 +12,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_core::{Op, Span};
-use weir_lab::calibrate::{Calibration, Found, Measurement, Plan, Survey, Verdict};
-use weir_model::load::{Io, Source};
+use weir_lab::calibrate::{
+    Calibration, CalibrationPlan, StepMeasurement, StepResult, Survey, SurveyVerdict,
+};
+use weir_model::load::{Io, RequestSource};
 
 /// The number of blocks that are examined on flash. On a rotating disk, each takes milliseconds, so
 /// [`FEW`] are examined there.
@@ -92,23 +94,23 @@ impl<'a> CalibrationSession<'a> {
         }
         let path = &target.path;
         match (target.write, survey.verdict()) {
-            (true, Verdict::Foreign(at)) => Err(Failure::Run(format!(
+            (true, SurveyVerdict::Foreign(at)) => Err(Failure::Run(format!(
                 "{path} has data, the first at offset {at}: --write overwrites only empty storage, or its own data; nothing was written. \
                  Use an empty file or drive"
             ))),
-            (_, Verdict::Unreadable(at)) => {
+            (_, SurveyVerdict::Unreadable(at)) => {
                 Err(Failure::Run(format!("cannot read {path} at offset {at}")))
             }
             // The target has been replaced or discarded, so the earlier results refer to data that
             // no longer exists.
-            (true, Verdict::Empty) if self.known.written > 0 => {
+            (true, SurveyVerdict::Empty) if self.known.written > 0 => {
                 output::print_message(
                     "note: starting from the beginning, because the data that was written before is gone",
                 );
                 self.known = Calibration::new(target);
                 Ok(())
             }
-            (false, Verdict::Empty) => {
+            (false, SurveyVerdict::Empty) => {
                 output::print_message(&format!(
                     "warning: {path} contains only zeroes; ranges that were never written are often read faster, because the drive does not read \
                      its medium for them; use --write to fill it first"
@@ -121,14 +123,14 @@ impl<'a> CalibrationSession<'a> {
 
     /// Measures the steps of the plan and saves each of them.
     fn steps(&mut self, medium: &mut TargetMedium) -> Result<(), Failure> {
-        let plan = Plan::new(&self.known.target);
+        let plan = CalibrationPlan::new(&self.known.target);
         let (mut took, mut done) = (Duration::ZERO, 0);
         while self.leftovers.interrupt().signal().is_none() {
-            let left = self.left(plan.left(&self.known));
+            let left = self.left(plan.steps_left(&self.known));
             let Some((step, part)) = plan.next(&self.known, left) else {
                 break;
             };
-            let mut measurement = Measurement::new(&step, part);
+            let mut measurement = StepMeasurement::new(&step, part);
             let (began, waited) = (Instant::now(), waited());
             self.run(medium, &step.name, &mut measurement)?;
             // The wait is measured for each step, because other programs can be busy at times.
@@ -143,7 +145,7 @@ impl<'a> CalibrationSession<'a> {
             if let Some(io) = measurement.failed() {
                 return Err(failed(&self.known.target.path, io));
             }
-            let found = measurement.found().map(|found| Found {
+            let found = measurement.found().map(|found| StepResult {
                 processor_wait: wait,
                 ..found
             });
@@ -153,7 +155,7 @@ impl<'a> CalibrationSession<'a> {
             state::save(self.state, &self.known)?;
             took += began.elapsed();
             done += 1;
-            self.estimate(took / done, plan.left(&self.known));
+            self.estimate(took / done, plan.steps_left(&self.known));
             // The time has been used up, or the step was interrupted.
             if ended {
                 break;
@@ -185,7 +187,7 @@ impl<'a> CalibrationSession<'a> {
     }
 
     /// Plays a source on the target, with its progress and until an interrupt.
-    fn run<S: Source>(
+    fn run<S: RequestSource>(
         &mut self,
         medium: &mut TargetMedium,
         name: &str,

@@ -97,7 +97,7 @@ pub(crate) fn load(path: &Path) -> Result<Option<Calibration>, Failure> {
             Calibration::VERSION
         )));
     }
-    match known.nonsense() {
+    match known.invalid_value() {
         Some(what) => Err(none(&what)),
         None => Ok(Some(known)),
     }

@@ -3,7 +3,7 @@
 use crate::interrupt::Interrupt;
 use crate::progress::WorkProgress;
 use std::time::{Duration, Instant};
-use weir_model::load::{Io, Source, Step};
+use weir_model::load::{Io, RequestSource, Step};
 
 /// The interval between two updates of the progress.
 const TICK: Duration = Duration::from_millis(100);
@@ -20,7 +20,7 @@ pub(super) struct WatchedSource<'a, S> {
     pub(super) flying: u64,
 }
 
-impl<S: Source> Source for WatchedSource<'_, S> {
+impl<S: RequestSource> RequestSource for WatchedSource<'_, S> {
     fn next(&mut self, now: weir_core::Instant) -> Step {
         if self.told.elapsed() >= TICK {
             self.told = Instant::now();

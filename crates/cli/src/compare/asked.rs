@@ -4,7 +4,7 @@
 use super::work::{Cell, CellRuns, ComparisonPlan, PlayedCells, RunOutcome};
 use crate::failure::Failure;
 use crate::judge::{self, JudgedRun, RequirementResult};
-use weir_config::scenario::{Asked, Bounds, Expect, Figure, FigureOwner, Script};
+use weir_config::scenario::{Bounds, Expect, Figure, FigureOwner, Requirement, Script};
 use weir_lab::report::{ComparedDrive, ComparedFigure, named};
 use weir_measure::Record;
 use weir_measure::promise::Fate;
@@ -12,14 +12,16 @@ use weir_measure::promise::Fate;
 /// Returns true if the table shows the target's latency. It does not if all requirements are about
 /// the division of bandwidth.
 pub(super) fn shows_latency(script: &Script) -> bool {
-    let divides = |e: &Expect| matches!(e.asked, Asked::Shares(_) | Asked::Max(_));
+    let divides = |e: &Expect| matches!(e.asked, Requirement::Shares(_) | Requirement::Max(_));
     script.expects().is_empty() || !script.expects().iter().all(divides)
 }
 
 /// Returns the smallest bandwidth that is required for the target, in MB/s.
 pub(super) fn minimum_mb_per_s(script: &Script) -> Option<f64> {
     script.expects().iter().find_map(|e| match &e.asked {
-        Asked::Figure(b) if (b.figure, &b.whose) == (Figure::Bandwidth, &FigureOwner::Target) => {
+        Requirement::Figure(b)
+            if (b.figure, &b.whose) == (Figure::Bandwidth, &FigureOwner::Target) =>
+        {
             let least = b.at_least.filter(|_| !b.is_relative());
             least.map(|v| v.number() / 1e6)
         }
@@ -32,7 +34,7 @@ pub(super) fn minimum_mb_per_s(script: &Script) -> Option<f64> {
 fn figures(plan: &ComparisonPlan, outcomes: &[RunOutcome]) -> Vec<ComparedFigure> {
     let mut all: Vec<ComparedFigure> = Vec::new();
     for expect in plan.script.expects() {
-        let Asked::Figure(bounds) = &expect.asked else {
+        let Requirement::Figure(bounds) = &expect.asked else {
             continue;
         };
         if !matches!(bounds.figure, Figure::Runtime | Figure::Late) {
@@ -73,31 +75,31 @@ fn headline(
     let records = || outcomes.iter().flat_map(|outcome| &outcome.records);
     // If there are several promises, the headline is the fraction of all of them.
     let promises = expects.iter();
-    let promises = promises.filter(|e| matches!(e.asked, Asked::Promise(_)));
+    let promises = promises.filter(|e| matches!(e.asked, Requirement::Promise(_)));
     let single = promises.count() == 1;
     match &first.asked {
-        Asked::Figure(bounds) => {
+        Requirement::Figure(bounds) => {
             let (unit, scale) = unit(bounds.figure);
             let value = figure_of_all_runs(plan, outcomes, bounds.figure, &bounds.whose);
             let name = name(bounds, plan.script.target());
             Some(figure(name, unit, value.map(|v| v / scale)))
         }
-        Asked::Shares(_) => Some(figure(
+        Requirement::Shares(_) => Some(figure(
             "largest distance from the shares".into(),
             "%",
             off(),
         )),
-        Asked::Max(_) => Some(figure(
+        Requirement::Max(_) => Some(figure(
             "largest distance from the maximums".into(),
             "%",
             off(),
         )),
-        Asked::Promise(Some(client))
+        Requirement::Promise(Some(client))
             if !plan.script.shows_clients() && single && client == plan.script.target() =>
         {
             None
         }
-        Asked::Promise(Some(client)) if single => {
+        Requirement::Promise(Some(client)) if single => {
             let seconds = records().filter(|r| r.client == *client);
             let seconds = seconds.filter_map(|r| r.promise_seconds.as_ref());
             let (kept, all) = seconds.fold((0, 0), |(kept, all), s| {
@@ -110,7 +112,7 @@ fn headline(
             let part = (all > 0).then(|| kept as f64 * 100.0 / all as f64);
             Some(figure(name, "%", part))
         }
-        Asked::Promise(_) => {
+        Requirement::Promise(_) => {
             let promised = |r: &&Record| r.fate() != Fate::NotAsked;
             let all = records().filter(promised).count();
             let failed = records().filter(|r| r.fate().is_failure()).count();
@@ -164,7 +166,7 @@ pub(super) fn show(plan: &ComparisonPlan, cells: &[&CellRuns], drive: &mut Compa
     }
     for expect in plan.script.expects() {
         // Promises have their own line, from [`super::why::verdict`].
-        if matches!(expect.asked, Asked::Promise(_)) {
+        if matches!(expect.asked, Requirement::Promise(_)) {
             continue;
         }
         for ((cell, outcomes), shown) in cells.iter().zip(&mut drive.cells) {
@@ -196,7 +198,7 @@ pub(super) fn check(plan: &ComparisonPlan, cells: &PlayedCells) -> Result<(), Fa
         // Requirements that compare policies or cases use the runs in the same place.
         for expect in plan.script.expects().iter().filter(|e| e.is_required(name)) {
             required += 1;
-            let (finding, of) = if let Asked::Promise(_) = &expect.asked {
+            let (finding, of) = if let Requirement::Promise(_) = &expect.asked {
                 (judge_promises(plan, outcomes, expect), "worst".to_owned())
             } else {
                 let (finding, run) = judge_repetitions(plan, &here, *cell, outcomes, expect);

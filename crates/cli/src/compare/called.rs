@@ -11,7 +11,7 @@ use crate::progress::WorkProgress;
 use crate::{drives, once, policies, scenario};
 use std::sync::Arc;
 use weir_config::Policy;
-use weir_config::profile::Profile;
+use weir_config::profile::DriveProfile;
 use weir_config::scenario::Script;
 use weir_measure::Record;
 
@@ -21,7 +21,7 @@ pub struct Comparison {
     /// The scenarios that are played.
     pub scripts: Vec<Script>,
     /// The drives. If empty, each scenario uses its own.
-    pub drives: Vec<Profile>,
+    pub drives: Vec<DriveProfile>,
     /// The names of the cases. If empty, all cases are played.
     pub cases: Vec<String>,
     /// The policies. If empty, each scenario uses its own.

@@ -8,7 +8,9 @@ use crate::judge;
 use weir_lab::report::{ComparedClient, ComparedRow, alike};
 use weir_measure::number::{deviation, duration, figure, plain};
 use weir_measure::promise::Fate;
-use weir_measure::{Absence, Kind, KindRecord, Latency, PromiseSeconds, Record, StarvationKind};
+use weir_measure::{
+    Absence, KindRecord, LatencyRecord, MeasuredKind, PromiseSeconds, Record, StarvationKind,
+};
 use weir_sim::ClientSpec;
 
 /// Decides in every record whether its client starves, compared with the same run under `cell_under_none` if
@@ -208,7 +210,7 @@ impl<'a> ClientRuns<'a> {
     /// Returns the label and the figures of each kind of operations that the client has.
     fn kinds(&self) -> Vec<(&'static str, ComparedRow)> {
         let kinds = self.runs[0].kinds().map(|(kind, _)| kind);
-        let row = |kind: Kind| {
+        let row = |kind: MeasuredKind| {
             let of = self.runs.iter().flat_map(|r| r.kinds());
             let of = of
                 .filter(|(k, _)| *k == kind)
@@ -217,7 +219,7 @@ impl<'a> ClientRuns<'a> {
             // A flush transfers no data, so a bandwidth of 0 would be misleading.
             let got_mb_per_s = row
                 .got_mb_per_s
-                .filter(|_| kind != Kind::Flush && self.absence().is_none());
+                .filter(|_| kind != MeasuredKind::Flush && self.absence().is_none());
             (
                 kind.name(),
                 ComparedRow {
@@ -246,7 +248,7 @@ fn mean_mb_per_s<'a>(runs: impl ExactSizeIterator<Item = &'a Record>) -> f64 {
 struct RunFigures {
     mb_per_s: f64,
     requests: u64,
-    latency: Option<Latency>,
+    latency: Option<LatencyRecord>,
 }
 
 impl RunFigures {

@@ -7,7 +7,7 @@ use super::work::{Cell, ComparisonPlan, RunOutcome};
 use crate::modelled::PlayedDrive;
 use std::collections::BTreeMap;
 use weir_core::{GroupId, Op};
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 use weir_model::load::{Pattern, Program, Size};
 use weir_sim::Scenario;
 
@@ -147,7 +147,7 @@ fn above(scenario: &Scenario, group: GroupId) -> impl Iterator<Item = usize> + '
 
 /// The times that a drive needs for requests.
 struct CommandTimes<'a> {
-    drive: &'a Config,
+    drive: &'a DriveConfig,
     /// The length of the part of the drive that clients use, in bytes from its start.
     span: u64,
     /// The known times in seconds for a command, by kind, length and whether its position is
@@ -246,7 +246,7 @@ mod tests {
                 min_iops,
                 ..Contract::DEFAULT
             };
-            scenario.tenant("a", contract, 100 << 30, program);
+            scenario.add_client_with_group("a", contract, 100 << 30, program);
             of_time(&scenario).unwrap()
         };
         // A promise of half the rate of random reads, in bytes, in requests, and in bytes of a

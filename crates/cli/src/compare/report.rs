@@ -12,10 +12,10 @@ use super::work::{Cell, ComparisonPlan, PlayedCells, RunCourse, RunOutcome};
 use crate::failure::Failure;
 use crate::modelled::PlayedDrive;
 use crate::policies::is_none;
-use weir_config::scenario::{Asked, Expect};
+use weir_config::scenario::{Expect, Requirement};
 use weir_lab::report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
 use weir_measure::number::{deviation, figure};
-use weir_measure::{Latency, TOTAL};
+use weir_measure::{LatencyRecord, TOTAL};
 
 /// A cell with the combined figures of its repetitions.
 type PooledCell = (Cell, PooledRuns);
@@ -85,7 +85,7 @@ fn one(
         .map(|((cell, pooled), over_time)| {
             let beside = beside(plan, cells, *cell);
             let none = beside.none.and_then(PooledRuns::mean_us);
-            let latency = Latency::of(&pooled.latency);
+            let latency = LatencyRecord::of(&pooled.latency);
             ComparedCell {
                 case: plan.case(*cell).unwrap_or_default().to_owned(),
                 policy: plan.label(*cell),
@@ -120,7 +120,9 @@ fn one(
 
 /// Returns the target's p99 in the run in which it was highest, in microseconds.
 fn highest_p99(outcomes: &[RunOutcome]) -> Option<f64> {
-    let each = outcomes.iter().filter_map(|o| Latency::of(&o.latency));
+    let each = outcomes
+        .iter()
+        .filter_map(|o| LatencyRecord::of(&o.latency));
     each.map(|latency| latency.p99).reduce(f64::max)
 }
 
@@ -262,7 +264,7 @@ fn notes(plan: &ComparisonPlan, cells: &PlayedCells, rings: bool) -> Vec<String>
     if !plan.on.iter().all(RunPlace::is_virtual) {
         notes[0] = notes[0].replace(" In virtual time; drives are models.", "");
     }
-    let figure = |e: &Expect| matches!(e.asked, Asked::Figure(_));
+    let figure = |e: &Expect| matches!(e.asked, Requirement::Figure(_));
     if plan.script.expects().iter().any(figure) {
         notes.push("A figure that is asked for is that of the run in which it is furthest from what is asked.".into());
     }

@@ -47,7 +47,7 @@ fn interval(samples: &[f64], drawn: bool) -> Option<Interval> {
 mod tests {
     use super::*;
     use weir_core::Span;
-    use weir_measure::{Histogram, Latency, TOTAL};
+    use weir_measure::{Histogram, LatencyRecord, TOTAL};
 
     /// Returns a run with one client, with its bandwidth in MB/s and, if it was served, its mean
     /// latency in microseconds.
@@ -58,17 +58,18 @@ mod tests {
             requests: u64::from(latency.is_some()),
             ..Record::default()
         };
-        record.latency_us = latency.map(|mean| Latency {
+        record.latency_us = latency.map(|mean| LatencyRecord {
             mean,
-            ..Latency::default()
+            ..LatencyRecord::default()
         });
-        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+        let drive =
+            weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
         RunOutcome {
             records: vec![record],
             drew,
             scenario: weir_sim::Scenario::new("test", drive, Span::from_secs(1)),
             latency: Histogram::new(),
-            run: weir_measure::Run::default(),
+            run: weir_measure::RunId::default(),
             over_time: None,
             notes: Vec::new(),
             live: None,

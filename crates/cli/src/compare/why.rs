@@ -3,7 +3,7 @@
 use super::pooled::{MeanSplit, PooledRuns};
 use crate::policies::is_none;
 use weir_config::Policy;
-use weir_config::scenario::{Asked, Script};
+use weir_config::scenario::{Requirement, Script};
 use weir_lab::report::capital;
 use weir_measure::explain::{LatencySentence, SentencePlace, list};
 use weir_measure::number::{figure, percent, plain, short as digits};
@@ -147,7 +147,7 @@ pub(super) fn verdict(
 ) -> Option<String> {
     let name = &policy.name;
     let promises = script.expects().iter();
-    let mut promises = promises.filter(|e| matches!(e.asked, Asked::Promise(_)));
+    let mut promises = promises.filter(|e| matches!(e.asked, Requirement::Promise(_)));
     // A scenario can require its promise under some of the policies only.
     promises.find(|e| e.is_required(name))?;
     let promise = pooled.promise?;

@@ -19,8 +19,8 @@ use std::time::Duration;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
 use weir_core::Span;
-use weir_measure::Run as Named;
-use weir_measure::{Course, Histogram, Meter, Record, State};
+use weir_measure::RunId as Named;
+use weir_measure::{Course, Histogram, Meter, Record, TracedState};
 use weir_sim::{PerformanceAlone, Scenario};
 
 /// All runs of one scenario.
@@ -81,7 +81,7 @@ pub(super) struct RunCourse {
     /// The length of a window in nanoseconds.
     pub(super) step_ns: u64,
     /// The states of controllers and the elevator.
-    pub(super) states: Vec<State>,
+    pub(super) states: Vec<TracedState>,
 }
 
 /// The number of windows into which a run is divided for plots over time.

@@ -11,7 +11,8 @@ use serde::Serialize;
 use std::time::Duration;
 use weir_manage::api::Socket;
 use weir_manage::api::{
-    Changes, Client, Drive, Error, Event, Outcome, Said, Status, Tenant, UndoRequest, Volume,
+    Changes, Drive, Error, Event, ManagementClient, Outcome, Said, Status, Tenant, UndoRequest,
+    Volume,
 };
 use words::words;
 
@@ -164,7 +165,7 @@ pub(crate) fn run(options: &CtlOptions) -> Result<(), Failure> {
 
 /// Requests a resource and prints it, as JSON or as text.
 fn show<T: Serialize + serde::de::DeserializeOwned>(
-    client: &Client,
+    client: &ManagementClient,
     options: &CtlOptions,
     path: &str,
     text: impl FnOnce(&T) -> String,
@@ -177,7 +178,11 @@ fn show<T: Serialize + serde::de::DeserializeOwned>(
 }
 
 /// Prints the details of a volume, tenant or drive.
-fn show_one(client: &Client, options: &CtlOptions, target: &ChangeTarget) -> Result<(), Failure> {
+fn show_one(
+    client: &ManagementClient,
+    options: &CtlOptions,
+    target: &ChangeTarget,
+) -> Result<(), Failure> {
     let path = target.path();
     match target.kind {
         "volume" => show(client, options, &path, |v: &Volume| {
@@ -218,7 +223,11 @@ fn add_lines(lines: &mut Vec<String>, path: &str, value: &serde_json::Value) {
 }
 
 /// Makes a change and prints its result.
-fn change(client: &Client, options: &CtlOptions, command: &CtlCommand) -> Result<(), Failure> {
+fn change(
+    client: &ManagementClient,
+    options: &CtlOptions,
+    command: &CtlCommand,
+) -> Result<(), Failure> {
     let nothing = serde_json::json!({});
     let (method, path, body) = match command {
         CtlCommand::Set {
@@ -280,7 +289,7 @@ fn change(client: &Client, options: &CtlOptions, command: &CtlCommand) -> Result
 }
 
 /// Prints events until the server ends or the reader closes the output.
-fn events(client: &Client, json: bool, seconds: bool) -> Result<(), Failure> {
+fn events(client: &ManagementClient, json: bool, seconds: bool) -> Result<(), Failure> {
     let mut lines = client.events().map_err(|e| refused(&e))?;
     loop {
         let next = lines

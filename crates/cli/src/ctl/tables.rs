@@ -3,8 +3,8 @@
 
 use crate::output;
 use weir_config::rounded;
-use weir_config::units::{Rate, Size};
-use weir_lab::report::{Column, Table};
+use weir_config::units::{ByteSize, BytesPerSecond};
+use weir_lab::report::{Column, ReportTable};
 use weir_manage::api::{Budget, Change, Contract, Drive, Outcome, Status, Tenant, Volume};
 
 /// Returns the state of the server, with tables of its drives and tenants.
@@ -40,7 +40,7 @@ pub(super) fn status(status: &Status) -> String {
 pub(super) fn drives(drives: &[Drive]) -> String {
     // The columns that are dropped on a narrow terminal are numbered in the order in which they are
     // dropped.
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         Column::text("drive"),
         Column::text("policy").dropped(2),
         Column::number("capacity").dropped(1),
@@ -67,7 +67,7 @@ pub(super) fn drives(drives: &[Drive]) -> String {
 }
 
 pub(super) fn tenants(tenants: &[Tenant]) -> String {
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         Column::text("tenant"),
         Column::number("min"),
         Column::number("to volumes").dropped(2),
@@ -115,13 +115,13 @@ pub(super) fn volumes(volumes: &[Volume]) -> String {
     if is_shared {
         columns.insert(5, Column::number("part"));
     }
-    let mut table = Table::new(columns);
+    let mut table = ReportTable::new(columns);
     for volume in volumes {
         let mut row = vec![
             volume.name.clone(),
             volume.drive.clone(),
             volume.tenant.clone().unwrap_or_default(),
-            Size(volume.size_bytes).to_string(),
+            ByteSize(volume.size_bytes).to_string(),
             min(&volume.contract),
             volume.contract.share.to_string(),
             max(&volume.contract),
@@ -237,7 +237,7 @@ fn max(contract: &Contract) -> String {
 
 /// Returns a rate with three digits.
 fn rate(bytes: u64) -> String {
-    Rate(rounded(bytes)).to_string()
+    BytesPerSecond(rounded(bytes)).to_string()
 }
 
 fn latency(us: f64) -> String {

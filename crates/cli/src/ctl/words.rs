@@ -1,7 +1,7 @@
 //! Parses the names of items and `KEY=VALUE` arguments of the command line.
 
 use crate::failure::Failure;
-use weir_manage::api::Words;
+use weir_manage::api::JsonTable;
 
 /// The object of a change. It is a volume, unless the name begins with `tenant.` or `drive.`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl ChangeTarget {
 
 /// Parses `KEY=VALUE` arguments, such as `min=20MB/s`, `max.iops=500` or `share=200`. An empty
 /// value, as in `min=`, removes the key.
-pub(super) fn words(arguments: &[String]) -> Result<Words, Failure> {
+pub(super) fn words(arguments: &[String]) -> Result<JsonTable, Failure> {
     let pair = |argument: &'_ String| {
         let pair = argument.split_once('=');
         pair.map(|(key, text)| (key.trim().to_owned(), text.trim().to_owned()))

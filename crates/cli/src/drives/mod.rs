@@ -10,7 +10,7 @@ use crate::lists::{is_file, unknown};
 use crate::output;
 use clap::{Args, Subcommand};
 use std::path::Path;
-use weir_config::profile::{self, Profile};
+use weir_config::profile::{self, DriveProfile};
 use weir_config::sheet::{self, Sheet};
 
 /// The arguments of `weir drives`.
@@ -51,7 +51,7 @@ pub(crate) fn run(options: &DrivesOptions) -> Result<(), Failure> {
 /// # Errors
 /// The name is unknown, in which case the error has the most similar name, or the file has
 /// problems.
-pub fn find(drive: &str) -> Result<Profile, Failure> {
+pub fn find(drive: &str) -> Result<DriveProfile, Failure> {
     if drive.starts_with('{') {
         return profile::read_inline(drive).map_err(|problems| check::refuse(&problems));
     }
@@ -79,7 +79,7 @@ fn sheet(drive: &str) -> Result<Sheet, Failure> {
 fn fit(drive: &str) -> Result<(), Failure> {
     let sheet = sheet(drive)?;
     let fitted = weir_lab::fit::fit(&sheet).map_err(Failure::run)?;
-    let profile = Profile {
+    let profile = DriveProfile {
         drive: fitted,
         ..sheet.profile
     };

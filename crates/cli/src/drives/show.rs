@@ -2,11 +2,11 @@
 
 use crate::failure::Failure;
 use crate::output;
-use weir_config::profile::{self, Profile};
+use weir_config::profile::{self, DriveProfile};
 use weir_config::{parameter, sheet};
-use weir_lab::fit::{Figure, Row, compare};
-use weir_lab::report::{Column, NO_TERMINAL, Table, wrap};
-use weir_model::drive::Config;
+use weir_lab::fit::{DriveFigure, FigureRow, compare};
+use weir_lab::report::{Column, NO_TERMINAL, ReportTable, wrap};
+use weir_model::drive::DriveConfig;
 
 /// Runs `weir drives`, which prints a line for each model. On a terminal, lines are clipped to its
 /// width.
@@ -38,13 +38,13 @@ pub(super) fn list() -> Result<(), Failure> {
 
 /// Runs `weir drives figures`, which lists the figures of sheets.
 pub(super) fn figures() -> Result<(), Failure> {
-    let names = Figure::all().map(|figure| figure.name() + "\n");
+    let names = DriveFigure::all().map(|figure| figure.name() + "\n");
     output::print(&names.collect::<String>())
 }
 
 /// Runs `weir drives NAME`, which prints the description of a model, its parameters, and its
 /// figures next to the published ones.
-pub(super) fn drive(profile: &Profile) -> Result<(), Failure> {
+pub(super) fn drive(profile: &DriveProfile) -> Result<(), Failure> {
     let width = output::width();
     let about = profile.about.split_once('\n').map_or("", |about| about.1);
     let mut text = wrap(&format!("{}: {}", profile.name, profile.summary()), width);
@@ -64,8 +64,8 @@ pub(super) fn drive(profile: &Profile) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn parameters(profile: &Profile) -> String {
-    let mut table = Table::new([
+fn parameters(profile: &DriveProfile) -> String {
+    let mut table = ReportTable::new([
         Column::text("parameter"),
         Column::number("value"),
         Column::text("").dropped(1),
@@ -74,7 +74,7 @@ fn parameters(profile: &Profile) -> String {
         let value = parameter.text(parameter.get(&profile.drive));
         table.row([parameter.key, &value, parameter.about]);
     }
-    if let Config::Volume(volume) = &profile.drive {
+    if let DriveConfig::Volume(volume) = &profile.drive {
         for (number, member) in (1..).zip(&volume.members) {
             let name = profile::name_of(member).unwrap_or_else(|| member.name());
             table.row([&format!("member {number}"), name, ""]);
@@ -84,8 +84,8 @@ fn parameters(profile: &Profile) -> String {
 }
 
 /// Returns a table of the published figures next to those of the model.
-pub(crate) fn published(rows: &[Row]) -> String {
-    let mut table = Table::new([
+pub(crate) fn published(rows: &[FigureRow]) -> String {
+    let mut table = ReportTable::new([
         Column::text("figure"),
         Column::number("published").dropped(1),
         Column::number("model"),
@@ -95,7 +95,7 @@ pub(crate) fn published(rows: &[Row]) -> String {
     ]);
     for row in rows {
         let measure = row.figure.measure();
-        let how = match row.holds() {
+        let how = match row.is_within_tolerance() {
             Some(true) => "fitted",
             Some(false) => "fitted, TOO FAR OFF",
             None => "predicted",
@@ -104,7 +104,7 @@ pub(crate) fn published(rows: &[Row]) -> String {
             row.figure.name(),
             measure.text(row.published.value),
             measure.text(row.model),
-            format!("{:+.0}%", row.off() * 100.0),
+            format!("{:+.0}%", row.relative_error() * 100.0),
             how.to_owned(),
             row.published.source.clone(),
         ]);

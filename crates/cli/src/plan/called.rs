@@ -9,7 +9,7 @@ use crate::interrupt::Interrupt;
 use crate::modelled::PlayedDrive;
 use crate::{drives, policies, scenario};
 use weir_config::Policy;
-use weir_config::profile::Profile;
+use weir_config::profile::DriveProfile;
 use weir_config::scenario::Script;
 use weir_measure::Need;
 
@@ -19,7 +19,7 @@ pub struct Planning {
     /// The clients and their promises.
     pub script: Script,
     /// The kinds of drives. If empty, the first drive of the scenario is used.
-    pub drives: Vec<Profile>,
+    pub drives: Vec<DriveProfile>,
     /// The name of the case. `None` stands for the first case.
     pub case: Option<String>,
     /// The policies. If empty, those of the scenario are used.

@@ -8,7 +8,7 @@ use std::num::NonZero;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
 use weir_core::random::Rng;
-use weir_core::{Contract, GroupId, Promised, Span};
+use weir_core::{Contract, GroupId, PromiseSums, Span};
 use weir_sim::{PerformanceAlone, Scenario};
 
 /// The clients of a scenario, and the kind of drives that they share.
@@ -21,7 +21,7 @@ pub(super) struct PlanFleet<'a> {
     clients: usize,
     /// The bandwidth and latency of each client without contention.
     alone: Vec<Option<PerformanceAlone>>,
-    promised: Promised,
+    promised: PromiseSums,
 }
 
 /// The clients of one repetition under one policy.
@@ -51,7 +51,7 @@ impl<'a> PlanFleet<'a> {
             seconds,
             clients: 0,
             alone: Vec::new(),
-            promised: Promised::default(),
+            promised: PromiseSums::default(),
         };
         // The policy `contract` keeps every kind of promise, so its scenario shows whether there
         // are any.
@@ -91,7 +91,7 @@ impl<'a> PlanFleet<'a> {
     }
 
     /// Returns the sum of all promises.
-    pub(super) fn promised(&self) -> Promised {
+    pub(super) fn promised(&self) -> PromiseSums {
         self.promised
     }
 

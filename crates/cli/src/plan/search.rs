@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir_config::Policy;
 use weir_measure::{PromiseSeconds, Record, TOTAL};
-use weir_sim::{ClientSpec, Error, Run};
+use weir_sim::{ClientSpec, SimError, SimRun};
 
 /// The parameters of the searches with one kind of drive.
 #[derive(Debug)]
@@ -246,10 +246,10 @@ impl<'a> Search<'a> {
         let part = self.load.part(members);
         // Each drive of a repetition needs random numbers of its own.
         let repetition = self.repetition.wrapping_mul(4096) + drive as u32;
-        let run = match Run::new(&part, self.load.policy(), repetition) {
+        let run = match SimRun::new(&part, self.load.policy(), repetition) {
             // The core refuses promises that exceed the capacity, which means that there are too
             // few drives.
-            Err(error @ Error::Refused(_)) => {
+            Err(error @ SimError::Refused(_)) => {
                 let clients = sharers(members.len());
                 return Ok(Err(format!("{clients}, and {}", error.message_for(&part))));
             }

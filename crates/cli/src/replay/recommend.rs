@@ -16,7 +16,7 @@ use crate::record::RecordingNames;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
-use weir_config::units::Rate;
+use weir_config::units::BytesPerSecond;
 use weir_config::{ContractText, Quoted};
 use weir_core::{Capacity, Class, Contract, Edit, GroupId, Layer, Max, Op, ROOT};
 use weir_measure::SECOND_NS;
@@ -60,7 +60,7 @@ pub(super) fn run(
     file: &Path,
     load: &LoadRecord,
     names: &RecordingNames,
-    model: Option<&weir_model::drive::Config>,
+    model: Option<&weir_model::drive::DriveConfig>,
 ) -> Result<(), Failure> {
     let stated = load.config().and_then(|config| config.drive.capacity);
     let capacity = match (stated, model) {
@@ -94,7 +94,7 @@ pub(super) fn run(
         );
     }
     for (group, min) in &tenants {
-        let (name, min) = (names.of(*group), Rate(*min));
+        let (name, min) = (names.of(*group), BytesPerSecond(*min));
         let _ = write!(text, "\n[tenant.{}]\nmin = \"{min}\"\n", Quoted(&name));
     }
     output::print(&text)
@@ -198,7 +198,7 @@ fn fit(
     }
     Err(Failure::Run(format!(
         "a drive with {} cannot guarantee any part of the recorded load",
-        Rate(capacity.bytes())
+        BytesPerSecond(capacity.bytes())
     )))
 }
 

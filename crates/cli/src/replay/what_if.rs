@@ -13,11 +13,11 @@ use crate::record::{self, RecordingNames};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use weir_config::policy::Node;
-use weir_config::{Drive, Policy, Setting};
+use weir_config::policy::GroupNode;
+use weir_config::{Policy, ServerDrive, Setting};
 use weir_core::record::{Call, Observer};
 use weir_core::{Contract, Edit, GroupId, Instant, Knobs, Layer, Outcome, Output, ROOT};
-use weir_lab::report::{Column, Table};
+use weir_lab::report::{Column, ReportTable};
 use weir_measure::Histogram;
 use weir_measure::explain::{Cause, Explanation, JudgingJournal, PromiseSummary};
 use weir_measure::number::figure;
@@ -161,11 +161,14 @@ fn plan_run(
 
 /// Returns the model of the drive. A recording has the times of its own requests only, so it does
 /// not tell how long the drive would have taken for another order of requests.
-fn model(options: &WhatIf, names: &RecordingNames) -> Result<weir_model::drive::Config, Failure> {
+fn model(
+    options: &WhatIf,
+    names: &RecordingNames,
+) -> Result<weir_model::drive::DriveConfig, Failure> {
     if let Some(word) = &options.drive {
         return Ok(drives::find(word)?.drive);
     }
-    let drive: Option<&Drive> = names.drive.as_ref();
+    let drive: Option<&ServerDrive> = names.drive.as_ref();
     drive.and_then(|drive| drive.model.clone()).ok_or_else(|| {
         let reason = "a model of the drive is required, because a recording contains only the times of its own requests; set --drive (`weir \
                       drives` lists models, and `weir drives fit` creates one from measurements), or --config with a configuration that has a model";
@@ -208,9 +211,9 @@ fn change(groups: &mut GroupContracts, edit: &Edit) {
 }
 
 /// Returns the groups as a tree, in which parents are indices. A group in the root has no parent.
-fn nodes(groups: &GroupContracts) -> Vec<Node> {
+fn nodes(groups: &GroupContracts) -> Vec<GroupNode> {
     let place = |id: &GroupId| groups.keys().position(|key| key == id);
-    let groups = groups.values().map(|(parent, contract)| Node {
+    let groups = groups.values().map(|(parent, contract)| GroupNode {
         parent: place(parent),
         contract: *contract,
     });
@@ -411,8 +414,8 @@ struct VolumeResult {
 
 /// Returns a table with a row of each run for each volume. The first run is the recording, and the
 /// others are predictions.
-fn table(runs: &[(String, BTreeMap<GroupId, VolumeResult>)]) -> Table {
-    let mut table = Table::new([
+fn table(runs: &[(String, BTreeMap<GroupId, VolumeResult>)]) -> ReportTable {
+    let mut table = ReportTable::new([
         Column::text("volume"),
         Column::text("policy"),
         Column::number("MB/s"),
@@ -441,7 +444,7 @@ fn table(runs: &[(String, BTreeMap<GroupId, VolumeResult>)]) -> Table {
     table
 }
 
-fn row(table: &mut Table, volume: &str, what: &str, told: &VolumeResult) {
+fn row(table: &mut ReportTable, volume: &str, what: &str, told: &VolumeResult) {
     let why = &told.why;
     let promise = why.promise.as_ref();
     let seconds = |of: Option<u64>| of.map_or_else(|| "-".to_owned(), |n| n.to_string());

@@ -25,7 +25,7 @@ use weir_config::Problem;
 use weir_manage::Management;
 use weir_manage::api::Said;
 use weir_manage::api::log;
-use weir_serve::{RingKind, Server};
+use weir_serve::{LiveServer, RingKind};
 
 /// The arguments of `weir serve`.
 #[derive(Debug, Args)]
@@ -52,7 +52,7 @@ pub(crate) struct ServeOptions {
 struct ServerSource {
     config: weir_config::Server,
     /// The text of the configuration, and the file that a reload reads.
-    source: weir_manage::Source,
+    source: weir_manage::ConfigSource,
     place: Option<SocketDirectory>,
 }
 
@@ -70,7 +70,7 @@ impl ServerSource {
         let (config, source) = match (one, path) {
             (Some(config), _) => {
                 let text = config.to_string();
-                (config, weir_manage::Source { text, file: None })
+                (config, weir_manage::ConfigSource { text, file: None })
             }
             (None, Some(path)) => read(path)?,
             (None, None) => unreachable!("a volume without a file is in memory"),
@@ -84,11 +84,11 @@ impl ServerSource {
 }
 
 /// Reads a configuration. The text is kept, because changes are made to the text.
-fn read(path: &Path) -> Result<(weir_config::Server, weir_manage::Source), Failure> {
+fn read(path: &Path) -> Result<(weir_config::Server, weir_manage::ConfigSource), Failure> {
     let (name, text) = weir_config::file_text(path).map_err(|p| check::refuse(&p))?;
     let config = weir_config::parse(&name, &text).map_err(|p| check::refuse(&p))?;
     let file = Some(path.to_owned());
-    Ok((config, weir_manage::Source { text, file }))
+    Ok((config, weir_manage::ConfigSource { text, file }))
 }
 
 /// Runs the server until it has ended.
@@ -106,7 +106,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     // The signals must be handled before anything else starts, so that none of them ends the
     // process in between.
     let signals = SignalWatch::start()?;
-    let how = weir_serve::Options {
+    let how = weir_serve::ServerOptions {
         ring: if options.poll {
             RingKind::Poll
         } else {
@@ -114,9 +114,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         },
         record: options.record.clone(),
         log_dropped: log::dropped(),
-        ..weir_serve::Options::default()
+        ..weir_serve::ServerOptions::default()
     };
-    let server = Server::start(&source.config, &how).map_err(Failure::run)?;
+    let server = LiveServer::start(&source.config, &how).map_err(Failure::run)?;
     let mut running = None;
     if let Some(command) = &options.run {
         running = Some(start(command, &server)?);
@@ -138,7 +138,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         running.end();
     }
     // The management ends first, so that no change is made while the server shuts down.
-    let whole = management.end().map(Server::shutdown);
+    let whole = management.end().map(LiveServer::shutdown);
     // The directory is removed after the server has closed its socket.
     drop(source.place);
     match whole {
@@ -158,7 +158,7 @@ fn thread_failure() -> Failure {
 }
 
 /// Starts the management of the server, and logs its addresses.
-fn manage(server: Server, source: weir_manage::Source) -> Result<Management, Failure> {
+fn manage(server: LiveServer, source: weir_manage::ConfigSource) -> Result<Management, Failure> {
     let socket = server.config().manage.socket.clone();
     let management = Management::start(server, source).map_err(Failure::run)?;
     let addresses = management.addresses();
@@ -174,7 +174,7 @@ fn manage(server: Server, source: weir_manage::Source) -> Result<Management, Fai
     Ok(management)
 }
 
-fn print_addresses(server: &Server) {
+fn print_addresses(server: &LiveServer) {
     let addresses = server.addresses().iter().map(|a| format!("{a}\n"));
     // The server works even if nobody reads its output.
     if let Err(Failure::Run(reason)) = output::print(&addresses.collect::<String>()) {
@@ -183,7 +183,7 @@ fn print_addresses(server: &Server) {
 }
 
 /// Starts the command of `--run` with the address of the first volume.
-fn start(command: &str, server: &Server) -> Result<RunningCommand, Failure> {
+fn start(command: &str, server: &LiveServer) -> Result<RunningCommand, Failure> {
     let (Some(address), Some(volume)) =
         (server.addresses().first(), server.config().volumes.first())
     else {

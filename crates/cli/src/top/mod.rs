@@ -24,7 +24,7 @@ use clap::Args;
 use state::TopState;
 use std::time::Duration;
 use weir_manage::api::Socket;
-use weir_manage::api::{Client, Error, Event, Status};
+use weir_manage::api::{Error, Event, ManagementClient, Status};
 
 /// The pause between two attempts to reach a server that is down.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
 }
 
 /// Prints each second of a server as a line of JSON, until the reader closes the output.
-fn stream(client: &Client, status: Status) -> Result<(), Failure> {
+fn stream(client: &ManagementClient, status: Status) -> Result<(), Failure> {
     let mut state = TopState::new(status);
     loop {
         let ended = watch::follow(client, |news| {

@@ -111,7 +111,7 @@ fn show(
 
 /// Sends the news of the server to the loop. If the connection is lost, this is sent as well, and
 /// another attempt follows.
-fn watch_on(client: &weir_manage::api::Client, to: &SyncSender<LoopInput>) {
+fn watch_on(client: &weir_manage::api::ManagementClient, to: &SyncSender<LoopInput>) {
     loop {
         let ended = watch::follow(client, |news| {
             let sent = to.send(LoopInput::News(news));

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use std::time::{Duration, Instant};
 use weir_config::os_error;
-use weir_manage::api::{Client, Event, Status};
+use weir_manage::api::{Event, ManagementClient, Status};
 
 /// The longest time without an event. A server sends an event every second.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ pub(super) enum ServerNews {
 /// # Errors
 /// Returns the error of `take`.
 pub(super) fn follow(
-    client: &Client,
+    client: &ManagementClient,
     mut take: impl FnMut(ServerNews) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let said = |error: weir_manage::api::Error| Ok(os_error::without_numbers(&error.to_string()));

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use weir_model::client::{Address, ConnectError, Connection, Fleet, FleetMember};
 use weir_model::load::Program;
-use weir_wire::nbd::client::HandshakeConfig;
+use weir_wire::nbd::client::ClientHandshakeConfig;
 
 /// A running server, with its log.
 pub(crate) struct RunningServer {
@@ -51,7 +51,7 @@ pub(crate) fn serve(scratch: &Scratch) -> RunningServer {
 
 /// Connects a client to an export.
 pub(crate) fn open(address: &Address, export: &str) -> Result<Connection, ConnectError> {
-    Connection::open(address, HandshakeConfig::new(export), PATIENCE)
+    Connection::open(address, ClientHandshakeConfig::new(export), PATIENCE)
 }
 
 /// Returns a fleet of clients, each of which runs a program on an export for the given time.

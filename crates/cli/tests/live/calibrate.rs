@@ -13,8 +13,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use weir_config::profile;
 use weir_core::{Op, Span};
-use weir_lab::calibrate::{Calibration, Found, Latency, Plan, Target, Window};
-use weir_model::drive::Config;
+use weir_lab::calibrate::{
+    Calibration, CalibrationPlan, CalibrationTarget, RateWindow, StepLatency, StepResult,
+};
+use weir_model::drive::DriveConfig;
 
 /// Serves a modelled drive as the volume `disk`, and returns the server with the URI of the volume.
 fn serve(scratch: &Scratch, model: &str, size: &str) -> (RunningServer, String) {
@@ -32,13 +34,13 @@ fn serve(scratch: &Scratch, model: &str, size: &str) -> (RunningServer, String) 
 
 /// Returns the figures of the model itself: sequential bytes per second, and random requests of 4
 /// KiB per second.
-fn said(drive: &Config) -> [(&'static str, f64); 4] {
+fn said(drive: &DriveConfig) -> [(&'static str, f64); 4] {
     let capacity = match drive {
         // The minimum of a null drive is that of short requests, which is not the sequential rate.
-        Config::Null(_) => drive.most().unwrap(),
-        _ => drive.least(u64::MAX).unwrap().unwrap(),
+        DriveConfig::Null(_) => drive.best_case().unwrap(),
+        _ => drive.worst_case(u64::MAX).unwrap().unwrap(),
     };
-    let at_random = |op| drive.at_random(op, 4096).unwrap() as f64;
+    let at_random = |op| drive.random_rate(op, 4096).unwrap() as f64;
     [
         ("read-sequential", capacity.read as f64),
         ("write-sequential", capacity.write as f64),
@@ -88,7 +90,7 @@ fn within_five_percent(model: &str, size: &str, time: &str) {
 }
 
 /// Returns the largest deviation of a figure, in percent.
-fn furthest(drive: &Config, model: &str, size: &str, time: &str) -> f64 {
+fn furthest(drive: &DriveConfig, model: &str, size: &str, time: &str) -> f64 {
     let scratch = Scratch::new();
     let (server, uri) = serve(&scratch, model, size);
     let ask = format!("calibrate {uri} --write --time {time} --json -");
@@ -110,7 +112,7 @@ fn furthest(drive: &Config, model: &str, size: &str, time: &str) -> f64 {
     let fitted = run(&scratch, &profile).ended(0);
     println!("{}", fitted.err);
     // A disturbed measurement does not have to give a profile that fits.
-    let is_disturbed = furthest > 5.0 || matches!(drive, Config::Null(_));
+    let is_disturbed = furthest > 5.0 || matches!(drive, DriveConfig::Null(_));
     assert!(is_disturbed || !fitted.err.contains("TOO FAR OFF"));
     furthest
 }
@@ -139,8 +141,8 @@ fn a_disk_served_live_is_found() {
     within_five_percent(model, "120GiB", "30s");
 }
 
-fn window(bytes_per_second: f64) -> Window {
-    Window {
+fn window(bytes_per_second: f64) -> RateWindow {
+    RateWindow {
         seconds: 0.5,
         bytes_per_second,
     }
@@ -148,7 +150,7 @@ fn window(bytes_per_second: f64) -> Window {
 
 /// Returns complete results for a target, whose figures are not those of any real drive.
 fn calibrated(path: &str, write: bool) -> Calibration {
-    let target = Target {
+    let target = CalibrationTarget {
         path: path.to_owned(),
         size: 512_110_190_592,
         device: Some("259:0".to_owned()),
@@ -160,7 +162,7 @@ fn calibrated(path: &str, write: bool) -> Calibration {
     };
     let mut known = Calibration::new(target.clone());
     known.written = 1 << 35;
-    let plan = Plan::new(&target);
+    let plan = CalibrationPlan::new(&target);
     while let Some((step, _)) = plan.next(&known, Span::from_secs(60)) {
         let load = step.load;
         // The generated rate grows with the depth up to 64 and with the length, and decreases with
@@ -168,7 +170,7 @@ fn calibrated(path: &str, write: bool) -> Calibration {
         let rate = f64::from(load.depth.min(64)) * (4e6 + f64::from(load.length) * 100.0);
         let rate = rate * (1.0 - f64::from(load.writes) / 200.0);
         let steady = !step.name.ends_with("depth-8");
-        known.steps.push(Found {
+        known.steps.push(StepResult {
             name: step.name,
             load,
             bytes_per_second: rate,
@@ -179,7 +181,7 @@ fn calibrated(path: &str, write: bool) -> Calibration {
             windows: [rate * 1.5, rate, rate].map(window).into(),
             seconds: 2.0,
             requests: (2.0 * rate) as u64 / u64::from(load.length),
-            latency_us: Some(Latency {
+            latency_us: Some(StepLatency {
                 mean: 90.0,
                 p50: 80.0,
                 p95: 200.0,
@@ -423,7 +425,7 @@ fn what_was_measured_decides_whether_a_drive_rotates() {
     // With rates of 200 requests per second, it is as slow as a rotating disk.
     for found in &mut known.steps {
         found.bytes_per_second = f64::from(found.load.length) * 200.0;
-        found.latency_us = found.latency_us.map(|us| Latency { mean: 9e3, ..us });
+        found.latency_us = found.latency_us.map(|us| StepLatency { mean: 9e3, ..us });
     }
     state(&scratch, "weir-calibration-disk.img.json", &known);
     let said = run(&scratch, ask);

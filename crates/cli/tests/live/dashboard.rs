@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use weir_manage::api::{ChangeRequest, Client, Edit, Outcome, Volume};
+use weir_manage::api::{ChangeRequest, Edit, ManagementClient, Outcome, Volume};
 use weir_model::load::Program;
 
 /// A name that would run a script if a page inserted it as HTML.
@@ -66,9 +66,9 @@ async fn open(page: &BrowserPage, site: &str) {
 /// than the one that drives the browser.
 fn asked<T: Send + 'static>(
     socket: &Path,
-    ask: impl FnOnce(&Client) -> Result<T, weir_manage::api::Error> + Send + 'static,
+    ask: impl FnOnce(&ManagementClient) -> Result<T, weir_manage::api::Error> + Send + 'static,
 ) -> T {
-    let client = Client::new(socket).unwrap();
+    let client = ManagementClient::new(socket).unwrap();
     thread::spawn(move || ask(&client)).join().unwrap().unwrap()
 }
 

@@ -93,7 +93,7 @@ fn kernel() -> Option<Kernel> {
 /// Writes the initial files of a guest with its script, and returns their path.
 fn initrd(scratch: &Scratch, kernel: &Kernel, script: &str) -> PathBuf {
     let archive = scratch.path("initrd");
-    let guest = weir_linux::guest::Guest::new(kernel.clone(), format!("{BEGIN}{script}"));
+    let guest = weir_linux::guest::KernelGuest::new(kernel.clone(), format!("{BEGIN}{script}"));
     guest.write_initrd(&archive).unwrap();
     archive
 }

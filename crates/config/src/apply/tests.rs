@@ -1,7 +1,7 @@
 //! Tests of the file for `weir apply`: an accepted file, and problems that result from changing it.
 
 use super::*;
-use crate::policy::Controller;
+use crate::policy::PolicyController;
 use weir_core::Span;
 
 const FILE: &str = r#"
@@ -40,7 +40,7 @@ fn problems(change: impl Fn(&str) -> String) -> Vec<String> {
 fn a_file_has_drives_with_their_cgroups() {
     let host = parse("", FILE).unwrap();
     let drive = &host.drives[0];
-    assert!(drive.policy.controllers.contains(&Controller::Slices));
+    assert!(drive.policy.controllers.contains(&PolicyController::Slices));
     assert_eq!(drive.queue.nr_requests, Some(256));
     assert_eq!(drive.queue.write_back_latency, Some(Span::ZERO));
     // Tenants come before volumes, and alpha refers to acme by its index.

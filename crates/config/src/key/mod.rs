@@ -134,7 +134,7 @@ pub(crate) use volume::{ATTACH, REMOTE, TENANT, VOLUME};
 pub use volume::{Tenant, Volume};
 
 use crate::field::Values;
-use crate::units::{Size, Time};
+use crate::units::{ByteSize, Time};
 use weir_core::Span;
 use weir_core::tunable::{Tunable, TunableUnit};
 
@@ -279,7 +279,7 @@ impl KeyKind {
                     1 => String::new(),
                     unit => format!(", a multiple of {unit} bytes"),
                 };
-                format!("size, {} to {}{multiple}", Size(least), Size(most))
+                format!("size, {} to {}{multiple}", ByteSize(least), ByteSize(most))
             }
             Self::Rate => "rate, above zero".into(),
             Self::Time(least, most) => format!("time, {} to {}", Time(least), Time(most)),

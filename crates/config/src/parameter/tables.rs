@@ -2,7 +2,7 @@
 
 use super::{Parameter, ParameterUnit};
 use weir_core::rule::Number;
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 use weir_model::drive::volume::Layout;
 
 /// Declares parameters of a kind, one row each: `key: unit, [field], description`. `= value` after
@@ -15,11 +15,11 @@ macro_rules! parameters {
             about: $about,
             default: parameters!(@default $($default)?),
             get: |drive| match drive {
-                Config::$kind(c) => Number::number(c $($field)+),
+                DriveConfig::$kind(c) => Number::number(c $($field)+),
                 other => panic!("{} is no parameter of {}", $key, other.name()),
             },
             set: |drive, value| match drive {
-                Config::$kind(c) => c $($field)+ = Number::from_number(value),
+                DriveConfig::$kind(c) => c $($field)+ = Number::from_number(value),
                 other => panic!("{} is no parameter of {}", $key, other.name()),
             },
         }),*]
@@ -97,7 +97,7 @@ pub(super) const STRIPE: &[Parameter] = &[Parameter {
         None => panic!("chunk is no parameter of {}", drive.name()),
     },
     set: |drive, value| {
-        if let Config::Volume(volume) = drive {
+        if let DriveConfig::Volume(volume) = drive {
             volume.layout = Layout::Stripe { chunk: value };
         } else {
             panic!("chunk is no parameter of {}", drive.name());
@@ -106,9 +106,9 @@ pub(super) const STRIPE: &[Parameter] = &[Parameter {
 }];
 
 /// Returns the chunk size if the drive is a stripe.
-fn stripe(drive: &Config) -> Option<&u64> {
+fn stripe(drive: &DriveConfig) -> Option<&u64> {
     match drive {
-        Config::Volume(volume) => match &volume.layout {
+        DriveConfig::Volume(volume) => match &volume.layout {
             Layout::Stripe { chunk } => Some(chunk),
             Layout::Linear => None,
         },

@@ -3,8 +3,8 @@
 //! [`Policy::set_up`] applies a policy's [`ContractMapping`] to all contracts of a drive, and returns the
 //! settings for the core as a [`Setup`].
 
-use super::weight::{self, Node};
-use super::{Controller, Policy};
+use super::weight::{self, GroupNode};
+use super::{Policy, PolicyController};
 use crate::words::words;
 use weir_core::{Capacity, Contract, Knobs, LowKnobs, Max, Span, control, elevator};
 
@@ -86,7 +86,7 @@ pub struct ContractMapping {
 impl ContractMapping {
     /// Returns the mapping with every part of a contract that this elevator and these controllers
     /// can keep.
-    pub(crate) fn all(elevator: &elevator::ElevatorKind, controllers: &[Controller]) -> Self {
+    pub(crate) fn all(elevator: &elevator::ElevatorKind, controllers: &[PolicyController]) -> Self {
         let mut knobs = Self {
             min: if elevator.keeps_min {
                 MinEffect::Kept
@@ -113,12 +113,12 @@ impl ContractMapping {
     }
 
     /// Lets a controller keep its part of contracts.
-    pub(crate) fn add_controller(&mut self, controller: Controller) {
+    pub(crate) fn add_controller(&mut self, controller: PolicyController) {
         match controller {
-            Controller::Max | Controller::Slices => self.max = MaxEffect::Limit,
-            Controller::Low => self.min = MinEffect::Low,
-            Controller::Latency => self.latency = LatencyEffect::Target,
-            Controller::Cost => self.share = ShareEffect::Weight,
+            PolicyController::Max | PolicyController::Slices => self.max = MaxEffect::Limit,
+            PolicyController::Low => self.min = MinEffect::Low,
+            PolicyController::Latency => self.latency = LatencyEffect::Target,
+            PolicyController::Cost => self.share = ShareEffect::Weight,
         }
     }
 }
@@ -151,11 +151,11 @@ impl Policy {
     pub fn set_up(
         &self,
         capacity: Option<Capacity>,
-        groups: impl IntoIterator<Item = Node>,
+        groups: impl IntoIterator<Item = GroupNode>,
     ) -> Setup {
         let has = |controller| self.controllers.contains(&controller);
         let mut elevator = self.elevator.clone();
-        let mut groups: Vec<Node> = groups.into_iter().collect();
+        let mut groups: Vec<GroupNode> = groups.into_iter().collect();
         for group in &mut groups {
             group.contract = self.effective_contract(group.contract);
         }
@@ -177,12 +177,12 @@ impl Policy {
         Setup {
             elevator,
             controllers: control::Config {
-                max: has(Controller::Max) || has(Controller::Slices),
-                slices: has(Controller::Slices).then_some(self.slices),
+                max: has(PolicyController::Max) || has(PolicyController::Slices),
+                slices: has(PolicyController::Slices).then_some(self.slices),
                 // If a policy ignores mins, `io.low` has nothing to enforce and is left out.
                 low: (self.mapping.min == MinEffect::Low).then_some(self.low),
-                latency: has(Controller::Latency),
-                cost: has(Controller::Cost).then_some(self.cost),
+                latency: has(PolicyController::Latency),
+                cost: has(PolicyController::Cost).then_some(self.cost),
             },
             mapping: self.mapping,
             told: told.collect(),
@@ -193,7 +193,7 @@ impl Policy {
     fn effective_contract(&self, contract: Contract) -> Contract {
         let mut counted = contract;
         let divides = self.elevator.kind().share_max.is_some()
-            || self.controllers.contains(&Controller::Cost);
+            || self.controllers.contains(&PolicyController::Cost);
         // If a part of the policy divides by shares, it must see equal shares in order to ignore
         // them.
         if self.mapping.share == ShareEffect::Ignored && divides {
@@ -206,13 +206,13 @@ impl Policy {
     }
 
     /// Returns the weight of each group.
-    fn weights(&self, capacity: Option<Capacity>, groups: &[Node]) -> Vec<u16> {
+    fn weights(&self, capacity: Option<Capacity>, groups: &[GroupNode]) -> Vec<u16> {
         let most = self.elevator.share_max();
         if self.mapping.min == MinEffect::Weight {
             return weight::weights(capacity, groups, most);
         }
         // The mins have another effect here, so the weights follow from the shares alone.
-        let unpromised = groups.iter().map(|group| Node {
+        let unpromised = groups.iter().map(|group| GroupNode {
             contract: Contract {
                 min: 0,
                 min_iops: 0,
@@ -267,7 +267,7 @@ impl Budget {
 
 impl Setup {
     /// Returns a setup that passes contracts to the core unchanged.
-    pub(crate) fn as_written(groups: impl IntoIterator<Item = Node>) -> Self {
+    pub(crate) fn as_written(groups: impl IntoIterator<Item = GroupNode>) -> Self {
         Self {
             elevator: elevator::Config::None,
             controllers: control::Config::default(),
@@ -326,8 +326,8 @@ mod tests {
     }
 
     /// Returns groups below the root with these contracts.
-    fn groups(contracts: &[Contract]) -> impl Iterator<Item = Node> {
-        contracts.iter().map(|contract| Node {
+    fn groups(contracts: &[Contract]) -> impl Iterator<Item = GroupNode> {
+        contracts.iter().map(|contract| GroupNode {
             parent: None,
             contract: *contract,
         })

@@ -26,7 +26,7 @@ pub use mapping::{
 };
 pub use print::print;
 pub use unkept::UnkeptPart;
-pub use weight::Node;
+pub use weight::GroupNode;
 pub use word::{PolicyError, UnknownPolicy, choose, find, is_file};
 
 use crate::document::{Document, ShapedTable};
@@ -51,8 +51,8 @@ pub struct Policy {
     /// The elevator with its tunables.
     pub elevator: elevator::Config,
     /// The controllers in front of the elevator, each at most once, in the order of
-    /// [`Controller::ALL`].
-    pub controllers: Vec<Controller>,
+    /// [`PolicyController::ALL`].
+    pub controllers: Vec<PolicyController>,
     /// The tunables of `io.max`, which apply only if it is among the controllers.
     pub slices: control::slices::Config,
     /// The tunables of `io.low`, which apply only if it is among the controllers.
@@ -68,7 +68,7 @@ pub struct Policy {
 
 /// A controller, which throttles requests before they reach the elevator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Controller {
+pub enum PolicyController {
     /// `max`: no client exceeds its max, exactly.
     Max,
     /// `io.max`: limits in time slices as in Linux. It takes the place of `max`.
@@ -82,7 +82,7 @@ pub enum Controller {
     Cost,
 }
 
-impl Controller {
+impl PolicyController {
     /// All controllers in the order that requests pass them.
     pub const ALL: [Self; 5] = [
         Self::Max,
@@ -105,7 +105,7 @@ impl Controller {
     }
 }
 
-impl Controller {
+impl PolicyController {
     /// Iterates over the controllers that this controller replaces, because both keep the same part
     /// of contracts.
     pub(crate) fn replaced_controllers(self) -> impl Iterator<Item = Self> {

@@ -1,6 +1,6 @@
 //! Printing of a policy as a file that users can read, copy and change.
 
-use super::{Budget, Controller, Policy, cost};
+use super::{Budget, Policy, PolicyController, cost};
 use crate::key::KeyKind;
 use crate::text::{Quoted, block};
 use crate::tunable;
@@ -23,7 +23,7 @@ pub fn print(policy: &Policy) -> String {
     let _ = writeln!(text, "elevator = {}", Quoted(kind.name));
     let controllers = policy.controllers.iter();
     let controllers: Vec<String> = controllers
-        .map(|c| Quoted(Controller::name(*c)).to_string())
+        .map(|c| Quoted(PolicyController::name(*c)).to_string())
         .collect();
     let _ = writeln!(text, "controllers = [{}]", controllers.join(", "));
     knobs(&mut text, policy);
@@ -34,15 +34,15 @@ pub fn print(policy: &Policy) -> String {
             policy.budget.is_some() && tunable.name == Budget::TUNABLE
         });
     }
-    if policy.controllers.contains(&Controller::Slices) {
+    if policy.controllers.contains(&PolicyController::Slices) {
         text += "\n[max]\n";
         tunables(&mut text, &policy.slices, |_| false);
     }
-    if policy.controllers.contains(&Controller::Low) {
+    if policy.controllers.contains(&PolicyController::Low) {
         text += "\n[low]\n";
         tunables(&mut text, &policy.low, |_| false);
     }
-    if policy.controllers.contains(&Controller::Cost) {
+    if policy.controllers.contains(&PolicyController::Cost) {
         cost_lines(&mut text, policy);
     }
     if let Some(budget) = policy.budget {

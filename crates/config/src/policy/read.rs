@@ -2,7 +2,7 @@
 
 use super::ClassEffect;
 use super::cost;
-use super::{Budget, ContractMapping, Controller, MaxEffect, MinEffect};
+use super::{Budget, ContractMapping, MaxEffect, MinEffect, PolicyController};
 use super::{LatencyEffect, Policy, ShareEffect, named};
 use crate::document::{Document, KeyEntry, ShapedTable};
 use crate::file::read_name_and_about;
@@ -37,9 +37,9 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Opt
     let elevator = tunables(doc, table, kind);
     let budget = derived(doc, table, kind);
     let own = |controller| controllers.contains(&controller);
-    let slices = controller_tunables(doc, table, ("max", &IO_MAX), own(Controller::Slices));
-    let low = controller_tunables(doc, table, ("low", &LOW), own(Controller::Low));
-    let cost = cost_tunables(doc, table, own(Controller::Cost));
+    let slices = controller_tunables(doc, table, ("max", &IO_MAX), own(PolicyController::Slices));
+    let low = controller_tunables(doc, table, ("low", &LOW), own(PolicyController::Low));
+    let cost = cost_tunables(doc, table, own(PolicyController::Cost));
     Some(Policy {
         word: name?.to_owned(),
         name: name?.to_owned(),
@@ -84,14 +84,17 @@ fn elevator<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<&'static
     None
 }
 
-fn controllers_of<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Vec<Controller>> {
+fn controllers_of<'a>(
+    doc: &mut Document<'a>,
+    entry: &KeyEntry<'a>,
+) -> Option<Vec<PolicyController>> {
     let before = doc.problem_count();
     let mut controllers = Vec::new();
     for entry in entry.array(doc, "[\"max\"]")? {
         let Some(name) = entry.text(doc, "a controller", "\"max\"") else {
             continue;
         };
-        let found = Controller::ALL.into_iter().find(|c| c.name() == name);
+        let found = PolicyController::ALL.into_iter().find(|c| c.name() == name);
         match found {
             Some(controller) if controllers.contains(&controller) => {
                 let what = format!("{} is listed twice", quoted(name));
@@ -107,7 +110,7 @@ fn controllers_of<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Ve
             }
             Some(controller) => controllers.push(controller),
             None => {
-                let names = Controller::ALL.map(Controller::name);
+                let names = PolicyController::ALL.map(PolicyController::name);
                 let what = format!("unknown controller {}", quoted(name));
                 doc.report(&entry, what, &nearest::help(name, names));
             }
@@ -124,7 +127,7 @@ fn mapping<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
     kind: &ElevatorKind,
-    controllers: &[Controller],
+    controllers: &[PolicyController],
 ) -> ContractMapping {
     let mut mapping = ContractMapping::all(kind, controllers);
     let entry = table.entry("knobs");
@@ -133,15 +136,15 @@ fn mapping<'a>(
     };
     let has = |controller| controllers.contains(&controller);
     // Either the elevator has weights, or `io.cost` does.
-    let weights = kind.share_max.is_some() || has(Controller::Cost);
+    let weights = kind.share_max.is_some() || has(PolicyController::Cost);
     let elevator = |what: &str| format!("elevator \"{}\" {what}", kind.name);
-    let limits = has(Controller::Max) || has(Controller::Slices);
+    let limits = has(PolicyController::Max) || has(PolicyController::Slices);
     let no_limits = || "the controllers include neither max nor io.max".to_owned();
     knob(doc, &table, "min", &mut mapping.min, |min| match min {
         MinEffect::Kept if !kind.keeps_min => Some(elevator("cannot guarantee a minimum")),
         MinEffect::Weight if !weights => Some(elevator("has no weights")),
         MinEffect::Limit if !limits => Some(no_limits()),
-        MinEffect::Low if !has(Controller::Low) => {
+        MinEffect::Low if !has(PolicyController::Low) => {
             Some("the controllers do not include io.low".to_owned())
         }
         _ => None,
@@ -156,7 +159,7 @@ fn mapping<'a>(
         (class == ClassEffect::Kept && !kind.keeps_class).then(|| elevator("has no classes"))
     });
     knob(doc, &table, "latency", &mut mapping.latency, |latency| {
-        (latency == LatencyEffect::Target && !has(Controller::Latency))
+        (latency == LatencyEffect::Target && !has(PolicyController::Latency))
             .then(|| "the controllers do not include io.latency".to_owned())
     });
     mapping

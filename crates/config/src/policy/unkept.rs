@@ -1,6 +1,8 @@
 //! Detection of the parts of a contract that a policy does not keep.
 
-use super::{ClassEffect, Controller, LatencyEffect, MaxEffect, MinEffect, Policy, ShareEffect};
+use super::{
+    ClassEffect, LatencyEffect, MaxEffect, MinEffect, Policy, PolicyController, ShareEffect,
+};
 use crate::text::quoted;
 use weir_core::elevator::Config;
 use weir_core::{Class, Contract, Knobs, LowKnobs, Span};
@@ -82,7 +84,7 @@ impl Policy {
     /// Returns true if limits count commands, as those of Linux do, instead of requests as the
     /// client sent them.
     fn counts_commands(&self) -> bool {
-        self.controllers.contains(&Controller::Slices)
+        self.controllers.contains(&PolicyController::Slices)
     }
 
     /// Returns a verb phrase for an elevator that has no use for a part.

@@ -4,7 +4,7 @@ use weir_core::{Capacity, Contract};
 
 /// A group in the tree of a drive's groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Node {
+pub struct GroupNode {
     /// The index of the parent, which comes earlier in the list. `None` for a child of the root.
     pub parent: Option<usize>,
     /// The contract as the file states it.
@@ -26,7 +26,7 @@ const PROMISED_TO_REST: f64 = 9.0;
 /// the capacity of the drive.
 ///
 /// Without promises, weights are the shares. They are scaled down if a share is above `most`.
-pub(super) fn weights(capacity: Option<Capacity>, groups: &[Node], most: u16) -> Vec<u16> {
+pub(super) fn weights(capacity: Option<Capacity>, groups: &[GroupNode], most: u16) -> Vec<u16> {
     let below = below(groups);
     let promised = promised(capacity, groups);
     let mut due = vec![0.0; groups.len()];
@@ -70,7 +70,7 @@ pub(super) fn weights(capacity: Option<Capacity>, groups: &[Node], most: u16) ->
 
 /// Returns the smallest rate of a group without children when all groups are backlogged, if `rate`
 /// is divided by these weights at each level.
-pub(super) fn least(groups: &[Node], weights: &[u16], rate: u64) -> Option<u64> {
+pub(super) fn least(groups: &[GroupNode], weights: &[u16], rate: u64) -> Option<u64> {
     let below = below(groups);
     let mut rates = vec![0_u64; groups.len()];
     for (place, members) in below.iter().enumerate() {
@@ -87,7 +87,7 @@ pub(super) fn least(groups: &[Node], weights: &[u16], rate: u64) -> Option<u64> 
 
 /// Returns the children of the root, followed by the children of each group. Parents come before
 /// their children, as in `groups`.
-fn below(groups: &[Node]) -> Vec<Vec<usize>> {
+fn below(groups: &[GroupNode]) -> Vec<Vec<usize>> {
     let mut below = vec![Vec::new(); groups.len() + 1];
     for (member, group) in groups.iter().enumerate() {
         below[group.parent.map_or(0, |parent| parent + 1)].push(member);
@@ -97,7 +97,7 @@ fn below(groups: &[Node]) -> Vec<Vec<usize>> {
 
 /// Returns the promise of each group in bytes per second: its own min, or the sum of its children's
 /// promises if it has none.
-fn promised(capacity: Option<Capacity>, groups: &[Node]) -> Vec<f64> {
+fn promised(capacity: Option<Capacity>, groups: &[GroupNode]) -> Vec<f64> {
     // A promised request counts as its part of the drive's time, converted to bytes.
     let request = match capacity.map(|c| (c.bytes(), c.requests())) {
         Some((bytes, requests)) if requests > 0 => bytes as f64 / requests as f64,
@@ -130,14 +130,14 @@ mod tests {
         ..Capacity::NONE
     };
 
-    fn node(parent: Option<usize>, min: u64, share: u16) -> Node {
+    fn node(parent: Option<usize>, min: u64, share: u16) -> GroupNode {
         let contract = Contract::DEFAULT
             .with_min(min * 1_000_000)
             .with_share(share);
-        Node { parent, contract }
+        GroupNode { parent, contract }
     }
 
-    fn of(groups: &[Node]) -> Vec<u16> {
+    fn of(groups: &[GroupNode]) -> Vec<u16> {
         weights(Some(DRIVE), groups, 1_000)
     }
 

@@ -1,6 +1,6 @@
 //! Selection of a policy by a word: `"bfq"`, `"bfq + io.latency"`, `"my.toml"`.
 
-use super::{ContractMapping, Controller, Policy, load, named, names};
+use super::{ContractMapping, Policy, PolicyController, load, named, names};
 use crate::nearest;
 use crate::problem::Problem;
 use crate::text::quoted;
@@ -105,11 +105,11 @@ pub fn find(word: &str) -> Result<Policy, UnknownPolicy> {
     for controller in parts.iter().filter_map(|part| controller(part)) {
         if !policy.controllers.contains(&controller) {
             let others =
-                |c: &Controller| controller.replaced_controllers().all(|other| *c != other);
+                |c: &PolicyController| controller.replaced_controllers().all(|other| *c != other);
             policy.controllers.retain(others);
             policy.controllers.push(controller);
             policy.mapping.add_controller(controller);
-            if let (Controller::Low, Some(own)) = (controller, named(controller.name())) {
+            if let (PolicyController::Low, Some(own)) = (controller, named(controller.name())) {
                 policy.low = own.low;
             }
             policy.name = format!("{} + {}", policy.name, controller.name());
@@ -126,7 +126,7 @@ pub fn find(word: &str) -> Result<Policy, UnknownPolicy> {
 fn base(name: &str) -> Option<Policy> {
     named(name).or_else(|| {
         let kind = elevator::find(name)?;
-        let controllers = vec![Controller::Max];
+        let controllers = vec![PolicyController::Max];
         Some(Policy {
             name: name.to_owned(),
             about: kind.about.to_owned(),
@@ -142,20 +142,20 @@ fn base(name: &str) -> Option<Policy> {
     })
 }
 
-fn controller(name: &str) -> Option<Controller> {
-    Controller::ALL.into_iter().find(|c| c.name() == name)
+fn controller(name: &str) -> Option<PolicyController> {
+    PolicyController::ALL.into_iter().find(|c| c.name() == name)
 }
 
 /// Iterates over all valid parts of a word.
 fn known() -> impl Iterator<Item = &'static str> {
     names()
         .chain(elevator::KINDS.iter().map(|kind| kind.name))
-        .chain(Controller::ALL.map(Controller::name))
+        .chain(PolicyController::ALL.map(PolicyController::name))
 }
 
 fn there_are() -> String {
     let names: Vec<String> = names().map(quoted).collect();
-    let controllers: Vec<&str> = Controller::ALL.map(Controller::name).to_vec();
+    let controllers: Vec<&str> = PolicyController::ALL.map(PolicyController::name).to_vec();
     format!(
         "use one of {}. You can append controllers, as in \"bfq + io.latency\": {}",
         names.join(", "),
@@ -198,7 +198,10 @@ mod tests {
             (both.name.as_str(), both.word()),
             ("bfq + io.latency", "bfq + io.latency")
         );
-        assert_eq!(both.controllers, [Controller::Max, Controller::Latency]);
+        assert_eq!(
+            both.controllers,
+            [PolicyController::Max, PolicyController::Latency]
+        );
         assert_eq!(both.mapping.latency, LatencyEffect::Target);
         let bfq = find("bfq").unwrap();
         assert_eq!(both.elevator, bfq.elevator);

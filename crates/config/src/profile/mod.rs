@@ -19,21 +19,21 @@ use crate::text::{Quoted, block};
 use crate::{nearest, parameter};
 use std::fmt::Write as _;
 use std::path::Path;
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 
 /// A drive model under a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Profile {
+pub struct DriveProfile {
     /// The name: letters, digits, dots and dashes.
     pub name: String,
     /// The description. Its first line names the drive, and the other lines state known facts and
     /// their sources.
     pub about: String,
     /// The timing model of the drive.
-    pub drive: Config,
+    pub drive: DriveConfig,
 }
 
-impl Profile {
+impl DriveProfile {
     /// Returns the first line of the description.
     pub fn summary(&self) -> &str {
         self.about.lines().next().unwrap_or_default()
@@ -73,7 +73,7 @@ built_in! { "profile" in "profiles":
 ///
 /// # Errors
 /// No profile has this name.
-pub fn find(name: &str) -> Result<Profile, UnknownProfile> {
+pub fn find(name: &str) -> Result<DriveProfile, UnknownProfile> {
     let Some(text) = source(name) else {
         // A part of a name, of at least three characters, also leads to a suggestion.
         let part = |whole: &&str| name.len() >= 3 && whole.contains(&name.to_lowercase());
@@ -90,7 +90,7 @@ pub fn find(name: &str) -> Result<Profile, UnknownProfile> {
 /// # Errors
 /// Everything that is wrong with the text, in the order of the file. An unknown key comes with the
 /// nearest known key, and a wrong value with the values that the model permits.
-pub fn read(text: &str, file: &str) -> Result<Profile, Vec<Problem>> {
+pub fn read(text: &str, file: &str) -> Result<DriveProfile, Vec<Problem>> {
     parse_whole(text, file, |doc, table| profile(doc, table, &[]))
 }
 
@@ -99,10 +99,10 @@ pub fn read(text: &str, file: &str) -> Result<Profile, Vec<Problem>> {
 ///
 /// # Errors
 /// The problems that [`read`] returns.
-pub fn read_inline(text: &str) -> Result<Profile, Vec<Problem>> {
+pub fn read_inline(text: &str) -> Result<DriveProfile, Vec<Problem>> {
     parse_whole(&format!("drive = {text}"), "", |doc, table| {
         let drive = model(doc, &table.entry("drive")?)?;
-        Some(Profile {
+        Some(DriveProfile {
             name: drive.name().to_owned(),
             about: "a model without a profile".to_owned(),
             drive,
@@ -114,7 +114,7 @@ pub fn read_inline(text: &str) -> Result<Profile, Vec<Problem>> {
 ///
 /// # Errors
 /// The problems that [`read`] returns, or the reason why the file cannot be read.
-pub fn load(path: &Path) -> Result<Profile, Vec<Problem>> {
+pub fn load(path: &Path) -> Result<DriveProfile, Vec<Problem>> {
     let (file, text) = text(path)?;
     read(&text, &file)
 }
@@ -124,11 +124,11 @@ pub(crate) fn profile<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
     beside: &[&str],
-) -> Option<Profile> {
+) -> Option<DriveProfile> {
     let (name, about) = read_name_and_about(doc, table, "drive", "what it stands for");
     let keys = [&PROFILE.names(), beside].concat();
     let drive = model::drive(doc, table, &keys);
-    Some(Profile {
+    Some(DriveProfile {
         name: name?.to_owned(),
         about: about?.to_owned(),
         drive: drive?,
@@ -137,8 +137,8 @@ pub(crate) fn profile<'a>(
 
 /// Prints a profile as a file that reads back as an equal profile, in a fixed order and in the
 /// shortest units.
-pub fn print(profile: &Profile) -> String {
-    let Profile { name, about, drive } = profile;
+pub fn print(profile: &DriveProfile) -> String {
+    let DriveProfile { name, about, drive } = profile;
     let mut text = format!("name = {}\nabout = {}\n", Quoted(name), block(about));
     for (key, value) in keys(drive) {
         let _ = writeln!(text, "{key} = {value}");
@@ -147,19 +147,19 @@ pub fn print(profile: &Profile) -> String {
 }
 
 /// Returns a model as an inline table, as in the server's file.
-pub fn inline(drive: &Config) -> String {
+pub fn inline(drive: &DriveConfig) -> String {
     let keys: Vec<_> = keys(drive).map(|(k, v)| format!("{k} = {v}")).collect();
     format!("{{ {} }}", keys.join(", "))
 }
 
 /// Iterates over the kind, the parameters and the members with their values in TOML. Parameters
 /// that are zero and whose default is zero are left out.
-fn keys(drive: &Config) -> impl Iterator<Item = (&'static str, String)> {
+fn keys(drive: &DriveConfig) -> impl Iterator<Item = (&'static str, String)> {
     let kind = ("kind", format!("\"{}\"", drive.name()));
     let said = |p: &&parameter::Parameter| p.default != Some(0) || p.get(drive) != 0;
     let parameters = parameters(drive).iter().filter(said);
     let members = match drive {
-        Config::Volume(volume) => {
+        DriveConfig::Volume(volume) => {
             let members: Vec<_> = volume.members.iter().map(word).collect();
             Some(("members", format!("[{}]", members.join(", "))))
         }
@@ -171,12 +171,12 @@ fn keys(drive: &Config) -> impl Iterator<Item = (&'static str, String)> {
 }
 
 /// Returns the name of the profile that comes with Weir and has exactly this drive.
-pub fn name_of(drive: &Config) -> Option<&'static str> {
+pub fn name_of(drive: &DriveConfig) -> Option<&'static str> {
     names().find(|name| find(name).is_ok_and(|p| p.drive == *drive))
 }
 
 /// Returns the name of the drive's profile in quotes, or an inline table if there is none.
-pub fn word(drive: &Config) -> String {
+pub fn word(drive: &DriveConfig) -> String {
     match name_of(drive) {
         Some(name) => Quoted(name).to_string(),
         None => inline(drive),

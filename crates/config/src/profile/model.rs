@@ -4,14 +4,14 @@ use crate::document::{Document, KeyEntry, ShapedTable};
 use crate::parameter::{KINDS, ModelKind, Parameter};
 use crate::text::{join, quoted};
 use crate::{nearest, value};
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 use weir_model::drive::volume::{self, Layout};
 
 const EXAMPLE: &str = "{ kind = \"null\", service = \"30us\", tags = 32, link = \"250MB/s\" }";
 const MEMBERS: &str = "[\"wd-wd10jpvx\", \"wd-wd10jpvx\"]";
 
 /// Reads a model that is given by name or as a table.
-pub(crate) fn model<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Config> {
+pub(crate) fn model<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<DriveConfig> {
     if entry.is_table() {
         let table = entry.map(doc)?;
         return drive(doc, &table, &[]);
@@ -40,7 +40,7 @@ pub(crate) fn drive<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
     beside: &[&str],
-) -> Option<Config> {
+) -> Option<DriveConfig> {
     let kinds: Vec<_> = KINDS.iter().map(|k| k.name).collect();
     let names: Vec<_> = KINDS.iter().map(|k| format!("\"{}\"", k.name)).collect();
     let help = format!("set one of kind = {}", names.join(", "));
@@ -55,7 +55,7 @@ pub(crate) fn drive<'a>(
     let mut drive = (kind.generic)();
     let values = values(doc, table, kind, &mut drive);
     let mut complete = values.complete;
-    if let Config::Volume(volume) = &mut drive {
+    if let DriveConfig::Volume(volume) = &mut drive {
         complete &= members(doc, table, volume);
     }
     // The rules of the model relate parameters to each other, so they are checked only if all
@@ -80,7 +80,7 @@ fn values<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
     kind: &ModelKind,
-    drive: &mut Config,
+    drive: &mut DriveConfig,
 ) -> ParameterValues<'a> {
     let generic = (kind.generic)();
     let mut values = ParameterValues {
@@ -210,7 +210,7 @@ fn check<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
     entries: &[(&'static Parameter, KeyEntry<'a>)],
-    mut drive: Config,
+    mut drive: DriveConfig,
 ) {
     let generic = KINDS.iter().find(|k| k.name == drive.name());
     let mut said = Vec::new();

@@ -3,11 +3,11 @@
 use super::{Draft, named, policy, volume};
 use crate::Policy;
 use crate::document::{Document, KeyEntry, ShapedTable, TomlTable};
-use crate::host::{Cgroup, Drive, Member, Queue, UNITS};
+use crate::host::{Cgroup, CgroupContract, KernelDrive, Queue, UNITS};
 use crate::key::{APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, DriveLimits, QUEUE};
 use crate::measured;
 use crate::profile;
-use crate::server::{Drive as ServedDrive, Server, Tenant, Volume};
+use crate::server::{Server, ServerDrive as ServedDrive, Tenant, Volume};
 use crate::storage::{Cache, Storage, block};
 use crate::terms::{capacity, contract, knobs};
 use crate::text::{path, quoted};
@@ -25,7 +25,7 @@ struct CgroupDraft {
 
 /// Reads the drives with their cgroups. The draft has the same contracts on volumes in memory,
 /// which are checked like those of a server.
-pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a TomlTable) -> (Draft, Vec<Drive>) {
+pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a TomlTable) -> (Draft, Vec<KernelDrive>) {
     let root = ShapedTable::root(map, &APPLY);
     doc.check_keys(&root, APPLY.name, &APPLY.names());
     let mut broken = BTreeSet::new();
@@ -51,8 +51,8 @@ pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a TomlTable) -> (Draft, Ve
     (Draft { server, broken }, drives)
 }
 
-fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &KeyEntry<'a>) -> Drive {
-    let mut drive = Drive {
+fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &KeyEntry<'a>) -> KernelDrive {
+    let mut drive = KernelDrive {
         name: name.to_owned(),
         device: PathBuf::new(),
         policy: Policy::none(),
@@ -169,7 +169,7 @@ fn unit_name(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<String> {
 
 /// Reports two drives on one device. Different links to one device are recognised later, on the
 /// host.
-fn devices_differ(doc: &mut Document<'_>, drives: &[Drive]) {
+fn devices_differ(doc: &mut Document<'_>, drives: &[KernelDrive]) {
     for (place, drive) in drives.iter().enumerate() {
         let other = drives[..place].iter().find(|d| d.device == drive.device);
         // A missing device was already reported, and the path is then empty.
@@ -257,7 +257,7 @@ fn nested(doc: &mut Document<'_>, volumes: &[CgroupDraft]) {
 }
 
 /// Adds the cgroups on a drive to the drive, tenants first.
-fn members(drive: &mut Drive, tenants: &[CgroupDraft], volumes: &[CgroupDraft]) {
+fn members(drive: &mut KernelDrive, tenants: &[CgroupDraft], volumes: &[CgroupDraft]) {
     let mut places = BTreeMap::new();
     let own = |read: &&CgroupDraft| read.volume.drive == drive.name;
     let all = tenants.iter().map(|t| ("tenant", t));
@@ -270,7 +270,7 @@ fn members(drive: &mut Drive, tenants: &[CgroupDraft], volumes: &[CgroupDraft]) 
             places.insert(volume.name.as_str(), drive.members.len());
         }
         let tenant = volume.tenant.as_deref();
-        drive.members.push(Member {
+        drive.members.push(CgroupContract {
             key: path(kind, &volume.name),
             name: volume.name.clone(),
             cgroup: cgroup.clone(),
@@ -283,7 +283,7 @@ fn members(drive: &mut Drive, tenants: &[CgroupDraft], volumes: &[CgroupDraft]) 
 }
 
 /// Returns a server with the same contracts on volumes in memory.
-fn in_memory(drives: &[Drive], tenants: &[CgroupDraft], volumes: &[CgroupDraft]) -> Server {
+fn in_memory(drives: &[KernelDrive], tenants: &[CgroupDraft], volumes: &[CgroupDraft]) -> Server {
     let limits = DriveLimits {
         requests: 4096,
         scheduler_tags: 4096,

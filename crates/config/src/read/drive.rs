@@ -5,11 +5,11 @@ use crate::document::{Document, KeyEntry, ShapedTable};
 use crate::key::{DRIVE, DRIVE_LIMITS, DriveLimits, Limits};
 use crate::measured::{self, rounded};
 use crate::profile;
-use crate::server::Drive;
+use crate::server::ServerDrive;
 use crate::terms::capacity;
 use crate::text::path;
 use crate::tunable;
-use crate::units::Rate;
+use crate::units::BytesPerSecond;
 use weir_core::Capacity;
 
 /// The keys that a model determines, so that a modelled drive cannot set them.
@@ -28,8 +28,8 @@ pub(super) fn drive<'a>(
     name: &str,
     entry: &KeyEntry<'a>,
     limits: &Limits,
-) -> Drive {
-    let mut drive = Drive::new(name, drive_limits(doc, None, limits));
+) -> ServerDrive {
+    let mut drive = ServerDrive::new(name, drive_limits(doc, None, limits));
     let Some(table) = entry.table_and(doc, &DRIVE, tunable::and_tables) else {
         return drive;
     };
@@ -52,8 +52,8 @@ pub(super) fn drive<'a>(
 /// stated. A stated capacity must be possible for the model.
 pub(super) fn set_model(
     doc: &mut Document<'_>,
-    drive: &mut Drive,
-    model: weir_model::drive::Config,
+    drive: &mut ServerDrive,
+    model: weir_model::drive::DriveConfig,
 ) {
     let path = path("drive", &drive.name);
     for key in SHAPE_KEYS {
@@ -86,7 +86,7 @@ fn possible(
     doc: &mut Document<'_>,
     drive: &str,
     stated: Capacity,
-    model: &weir_model::drive::Config,
+    model: &weir_model::drive::DriveConfig,
 ) {
     let Some(most) = measured::best_case_capacity(model) else {
         return;
@@ -106,7 +106,7 @@ fn possible(
         let best = rounded(most);
         let what = match key {
             "read" | "write" => {
-                let [stated, best] = [stated, best].map(Rate);
+                let [stated, best] = [stated, best].map(BytesPerSecond);
                 format!("{stated} exceeds the maximum of the model, {best} {what}")
             }
             _ => format!("{stated} exceeds the maximum of the model, {best} random {what} of 4KiB"),
@@ -116,7 +116,7 @@ fn possible(
     }
 }
 
-fn shape<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, drive: &mut Drive) {
+fn shape<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, drive: &mut ServerDrive) {
     let before = doc.problem_count();
     drive.queues = table.field(doc, "queues");
     if drive.policy.is_remote() {

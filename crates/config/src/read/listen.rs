@@ -4,7 +4,7 @@ use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{LIMITS, LISTEN, Limits, Listen};
 use crate::listen::ListenAddress;
 use crate::text::{join, quoted};
-use crate::units::Size;
+use crate::units::ByteSize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -243,7 +243,7 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>) -> Limi
         && doc.problem_count() == before
         && limits.arena < needed
     {
-        let (arena, needed) = (Size(limits.arena), Size(needed));
+        let (arena, needed) = (ByteSize(limits.arena), ByteSize(needed));
         let connections = limits.connections;
         let what = format!("an arena of {arena} is too small for {connections} connections");
         let help = format!("set the arena to at least \"{needed}\", or reduce connections");

@@ -27,7 +27,7 @@ pub(super) struct UnsettledVolume<'a> {
     volume: Volume,
     path: String,
     /// The entry of the volume's model, and the model if it could be read.
-    model: Option<(KeyEntry<'a>, Option<weir_model::drive::Config>)>,
+    model: Option<(KeyEntry<'a>, Option<weir_model::drive::DriveConfig>)>,
     /// The entry of the storage. `None` if the storage is left to the drive's model.
     storage: Option<KeyEntry<'a>>,
     /// True if the volume states a socket of its own, valid or not.

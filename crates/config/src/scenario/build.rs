@@ -8,7 +8,7 @@ use crate::Setting;
 use crate::problem::Problem;
 use std::collections::BTreeMap;
 use weir_core::{Capacity, Class, Contract, GroupId, Knobs, ROOT, SpaceId};
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 use weir_model::load::Region;
 
 /// The unit of reduced promises in bytes per second. They are rounded down.
@@ -21,7 +21,7 @@ const SHOWN: usize = 10;
 #[derive(Clone, Debug)]
 pub struct Choice<'a> {
     /// The drive of the run.
-    pub drive: &'a Config,
+    pub drive: &'a DriveConfig,
     /// The capacity of the drive, as the limit of promises. `None` if unknown.
     pub capacity: Option<Capacity>,
     /// The name of the case, if the scenario has cases.
@@ -35,7 +35,7 @@ pub struct Choice<'a> {
 impl<'a> Choice<'a> {
     /// Returns the choice of a case and a policy, with the duration of the file and the capacity
     /// that the drive's model states.
-    pub fn new(drive: &'a Config, case: Option<&'a str>, policy: &'a str) -> Self {
+    pub fn new(drive: &'a DriveConfig, case: Option<&'a str>, policy: &'a str) -> Self {
         Self {
             drive,
             capacity: drive.capacity(),

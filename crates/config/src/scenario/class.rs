@@ -75,7 +75,8 @@ mod tests {
     /// Returns the classes of all clients under a policy, and the remarks about priorities that do
     /// not result in a class.
     fn played(text: &str, file: &str, policy: &str) -> (Vec<Class>, Vec<String>) {
-        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+        let drive =
+            weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
         let choice = Choice::new(&drive, None, policy);
         let scenario = parse(text, file).unwrap().scenario(&choice).unwrap();
         let remarks = scenario.unclassed.iter().map(ToString::to_string);

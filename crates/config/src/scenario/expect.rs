@@ -1,6 +1,6 @@
 //! Expectations of results, and published figures for comparison.
 
-use crate::units::{Rate, Time};
+use crate::units::{BytesPerSecond, Time};
 use crate::words::Words;
 use std::fmt;
 use weir_core::Span;
@@ -9,14 +9,14 @@ use weir_core::Span;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expect {
     /// The requirement of the expectation.
-    pub asked: Asked,
+    pub asked: Requirement,
     /// The policies that must meet the requirement. Empty for all policies.
     pub policies: Vec<String>,
 }
 
 /// A requirement for the results of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Asked {
+pub enum Requirement {
     /// This client's promise is kept in every second. `None` for the promises of all clients.
     Promise(Option<String>),
     /// The bandwidths over the run are in proportion to the shares, with at most this deviation.
@@ -225,7 +225,7 @@ impl fmt::Display for Part {
 impl fmt::Display for FigureValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rate(rate) => Rate(*rate).fmt(f),
+            Self::Rate(rate) => BytesPerSecond(*rate).fmt(f),
             Self::Time(span) => Time(*span).fmt(f),
             Self::Count(count) => count.fmt(f),
             Self::Part(part) => part.fmt(f),

@@ -172,7 +172,7 @@ pub struct Adapter {
 
 /// The merging of adjacent requests under an elevator that merges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Merging {
+pub struct MergeSettings {
     /// The value of Linux's file of this name: 0 for all merges, 1 for merges in the plug and with
     /// the last merged request, 2 for none.
     pub nomerges: u8,
@@ -194,7 +194,7 @@ pub enum PlugScope {
     None,
 }
 
-impl Default for Merging {
+impl Default for MergeSettings {
     /// Returns the setting without merges.
     fn default() -> Self {
         Self {
@@ -204,7 +204,7 @@ impl Default for Merging {
     }
 }
 
-impl Merging {
+impl MergeSettings {
     /// The setting that Linux has by default.
     pub const LINUX: Self = Self {
         nomerges: 0,
@@ -313,8 +313,8 @@ mod tests {
     fn an_elevator_that_merges_nothing_is_not_asked_to() {
         let bfq = elevator::Config::Bfq(bfq::Config::default());
         let contract = elevator::Config::Contract(elevator::contract::Config::default());
-        assert_eq!(Merging::LINUX.config(&bfq), merge::Config::LINUX);
-        assert_eq!(Merging::LINUX.config(&contract), merge::Config::OFF);
-        assert_eq!(Merging::default().config(&bfq), merge::Config::OFF);
+        assert_eq!(MergeSettings::LINUX.config(&bfq), merge::Config::LINUX);
+        assert_eq!(MergeSettings::LINUX.config(&contract), merge::Config::OFF);
+        assert_eq!(MergeSettings::default().config(&bfq), merge::Config::OFF);
     }
 }

@@ -21,26 +21,26 @@ mod script;
 mod suite;
 
 pub use build::Choice;
-pub use expect::{Asked, Bounds, Expect, Figure, FigureOwner, FigureValue, Part, Published};
+pub use expect::{Bounds, Expect, Figure, FigureOwner, FigureValue, Part, Published, Requirement};
 pub use open::{UnknownScenario, find, load, load_jobs, names, parse, source};
-pub use print::Printed;
+pub use print::ScenarioText;
 pub use script::{Script, read};
 pub use suite::{SUITES, Suite, suite};
 
 pub use guest::{CallTiming, Cost, Guest, GuestRing, KickReaction, Threads};
 pub use host::{
-    Adapter, Advice, Buffered, Filesystem, FilesystemKind, LOG, Merging, NrRequests, PAGE,
+    Adapter, Advice, Buffered, Filesystem, FilesystemKind, LOG, MergeSettings, NrRequests, PAGE,
     PlugScope,
 };
 
 pub use path::{CpuStall, Machine, Path};
 
 use crate::admission::{ENDLESS, promised_together};
-use crate::policy::{Node, Policy, Setup};
+use crate::policy::{GroupNode, Policy, Setup};
 use crate::problem::Problem;
 use std::collections::BTreeSet;
 use weir_core::{
-    Capacity, Class, Contract, Edit, Flags, GroupId, Instant, Knobs, Priority, Promised, ROOT,
+    Capacity, Class, Contract, Edit, Flags, GroupId, Instant, Knobs, Priority, PromiseSums, ROOT,
     Sizes, SpaceId, Span,
 };
 use weir_model::load::{Program, Region};
@@ -53,7 +53,7 @@ pub struct Scenario {
     /// The name of the case in results. A scenario without cases has its own name here.
     pub case: String,
     /// The model of the drive.
-    pub drive: weir_model::drive::Config,
+    pub drive: weir_model::drive::DriveConfig,
     /// The stalls of the drive, which must be [valid](weir_model::drive::Freeze::is_valid). `None`
     /// if it never stalls.
     pub freeze: Option<weir_model::drive::Freeze>,
@@ -80,7 +80,7 @@ pub struct Scenario {
     /// The adapter between the elevator and the drive.
     pub adapter: Adapter,
     /// The merging of adjacent requests.
-    pub merging: Merging,
+    pub merging: MergeSettings,
     /// The path between the clients and the layer.
     pub path: Path,
     /// The guests of the clients, identified by the number in each [client](ClientSpec::guest).
@@ -272,7 +272,11 @@ pub enum Action {
 impl Scenario {
     /// Creates a scenario without clients. The drive has the capacity that its model states, and
     /// the measurement of `duration` begins at once.
-    pub fn new(name: impl Into<String>, drive: weir_model::drive::Config, duration: Span) -> Self {
+    pub fn new(
+        name: impl Into<String>,
+        drive: weir_model::drive::DriveConfig,
+        duration: Span,
+    ) -> Self {
         let name = name.into();
         Self {
             case: name.clone(),
@@ -287,7 +291,7 @@ impl Scenario {
             clients: Vec::new(),
             filesystem: None,
             adapter: Adapter::default(),
-            merging: Merging::default(),
+            merging: MergeSettings::default(),
             path: Path::DIRECT,
             guest: None,
             machine: Machine::default(),
@@ -305,7 +309,7 @@ impl Scenario {
 
     /// Returns the settings for the core under a policy.
     pub fn set_up(&self, policy: &Policy) -> Setup {
-        let groups = self.groups.iter().map(|group| Node {
+        let groups = self.groups.iter().map(|group| GroupNode {
             parent: (group.parent.0 as usize).checked_sub(1),
             contract: group.contract,
         });
@@ -314,13 +318,13 @@ impl Scenario {
 
     /// Returns the sum of all promises, without a limit by the drive. It is zero if the contracts
     /// contradict each other.
-    pub fn promised(&self) -> Promised {
+    pub fn promised(&self) -> PromiseSums {
         self.promised_of(ENDLESS)
     }
 
     /// Returns the sum of all promises as [`Self::promised`] does, with the part of a drive's time
     /// that they take at this capacity.
-    pub fn promised_of(&self, capacity: Capacity) -> Promised {
+    pub fn promised_of(&self, capacity: Capacity) -> PromiseSums {
         let groups = self.groups.iter().map(|g| (g.parent, g.contract));
         promised_together(groups, capacity)
     }
@@ -351,7 +355,7 @@ impl Scenario {
 
     /// Adds a client with a group below the root and a space of `size` bytes, and returns the
     /// client for further settings.
-    pub fn tenant(
+    pub fn add_client_with_group(
         &mut self,
         name: impl Into<String>,
         contract: Contract,

@@ -6,7 +6,7 @@ use crate::field::{PrintedValue, print};
 use crate::profile;
 use crate::terms::{capacity_values, values};
 use crate::text::Quoted;
-use crate::units::{Rate, Size as Bytes, Time};
+use crate::units::{ByteSize as Bytes, BytesPerSecond, Time};
 use std::fmt::{self, Formatter};
 use weir_core::{GroupId, Knobs, ROOT, Span};
 use weir_model::load::{Arrival, Pattern, Program, Size, SyncMode};
@@ -19,9 +19,9 @@ const SECOND: u64 = 1_000_000_000;
 /// The scenario must have neither a path nor guests. Each client must be in a group and have a file
 /// of its own, either direct or with the default use of the page cache.
 #[derive(Debug)]
-pub struct Printed<'a>(pub &'a Scenario);
+pub struct ScenarioText<'a>(pub &'a Scenario);
 
-impl fmt::Display for Printed<'_> {
+impl fmt::Display for ScenarioText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let scenario = self.0;
         writeln!(f, "name = {}", Quoted(&scenario.name))?;
@@ -213,7 +213,7 @@ fn print_rates(f: &mut impl fmt::Write, intervals: [Option<Span>; 2], size: Size
     let (key, rates) = match size {
         Size::Fixed(each) if !all.iter().flatten().all(|ns| is_whole(*ns)) => {
             let rate = |ns: u64| u128::from(each) * u128::from(SECOND) / u128::from(ns);
-            let rate = |ns| Rate((rate(ns) as u64).max(1)).to_string();
+            let rate = |ns| BytesPerSecond((rate(ns) as u64).max(1)).to_string();
             ("rate", all.map(|ns| ns.map(rate)))
         }
         _ => (

@@ -90,7 +90,7 @@ pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, V
     let mut doc = document(text, file);
     let varied = VariantNames::read(&mut doc, &ShapedTable::root(&tables.map, &SCENARIO));
     // A file is checked before a drive is chosen, so a demo drive stands for it.
-    let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+    let drive = weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
     let mut problems = doc.into_problems();
     let (mut head, mut of_head) = (None, Vec::new());
     for (at, chosen) in varied.choices().iter().enumerate() {
@@ -443,7 +443,8 @@ mod tests {
 
     #[test]
     fn a_scenario_is_parsed_once_for_all_its_cases_and_policies() {
-        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+        let drive =
+            weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
         let policies = ["none", "bfq", "contract"].map(|name| policy::find(name).unwrap());
         let before = PARSED.get();
         let script = read(source("latency").unwrap(), "latency").unwrap();

@@ -22,11 +22,11 @@ use weir_core::Span;
 
 /// A number of bytes: `"8GiB"`, `"128KiB"`, `"4096B"`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
-pub struct Size(pub u64);
+pub struct ByteSize(pub u64);
 
 /// A number of bytes per second: `"50MB/s"`, `"1.5GiB/s"`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
-pub struct Rate(pub u64);
+pub struct BytesPerSecond(pub u64);
 
 /// A length of time: `"2s"`, `"500ms"`, `"30us"`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
@@ -127,7 +127,7 @@ const SIZE_HELP: &str =
 const RATE_HELP: &str = "units are B/s, kB/s, MB/s, GB/s, TB/s, PB/s (powers of 1000) and KiB/s, MiB/s, GiB/s, TiB/s, PiB/s (powers of 1024)";
 const TIME_HELP: &str = "units are ns, us, ms, s, min, h";
 
-impl FromStr for Size {
+impl FromStr for ByteSize {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
@@ -147,7 +147,7 @@ impl FromStr for Size {
     }
 }
 
-impl FromStr for Rate {
+impl FromStr for BytesPerSecond {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
@@ -188,7 +188,7 @@ impl FromStr for Time {
     }
 }
 
-impl fmt::Display for Size {
+impl fmt::Display for ByteSize {
     /// Prints the shortest exact text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // `pad` obeys the width of the format string.
@@ -196,7 +196,7 @@ impl fmt::Display for Size {
     }
 }
 
-impl fmt::Display for Rate {
+impl fmt::Display for BytesPerSecond {
     /// Prints the shortest exact text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&number::shortest(self.0, SIZES, "/s"))

@@ -4,11 +4,13 @@ use super::*;
 use proptest::prelude::*;
 
 fn size(text: &str) -> Result<u64, UnitProblem> {
-    text.parse::<Size>().map(|s| s.0).map_err(|e| e.reason)
+    text.parse::<ByteSize>().map(|s| s.0).map_err(|e| e.reason)
 }
 
 fn rate(text: &str) -> Result<u64, UnitProblem> {
-    text.parse::<Rate>().map(|s| s.0).map_err(|e| e.reason)
+    text.parse::<BytesPerSecond>()
+        .map(|s| s.0)
+        .map_err(|e| e.reason)
 }
 
 fn time(text: &str) -> Result<u64, UnitProblem> {
@@ -101,16 +103,16 @@ fn values_up_to_64_bits_are_read() {
 
 #[test]
 fn errors_propose_a_valid_text() {
-    let error = |text: &str| text.parse::<Size>().unwrap_err();
+    let error = |text: &str| text.parse::<ByteSize>().unwrap_err();
     assert_eq!(error("8G").to_string(), "\"8G\" has an unknown unit");
     assert_eq!(
         error("8G").help,
         "write \"8GB\" (powers of 1000) or \"8GiB\" (powers of 1024)"
     );
     assert_eq!(error("8").help, SIZE_HELP);
-    let rate = "50MB".parse::<Rate>().unwrap_err();
+    let rate = "50MB".parse::<BytesPerSecond>().unwrap_err();
     assert_eq!(rate.help, "write \"50MB/s\"");
-    let rate = "50M/s".parse::<Rate>().unwrap_err();
+    let rate = "50M/s".parse::<BytesPerSecond>().unwrap_err();
     assert_eq!(
         rate.help,
         "write \"50MB/s\" (powers of 1000) or \"50MiB/s\" (powers of 1024)"
@@ -135,14 +137,14 @@ fn values_print_as_the_shortest_exact_text() {
         (u64::MAX, "18446744073709551615B"),
     ];
     for (value, text) in table {
-        assert_eq!(Size(value).to_string(), text);
-        assert_eq!(Rate(value).to_string(), format!("{text}/s"));
+        assert_eq!(ByteSize(value).to_string(), text);
+        assert_eq!(BytesPerSecond(value).to_string(), format!("{text}/s"));
     }
     assert_eq!(Time(Span::ZERO).to_string(), "0s");
     assert_eq!(Time(Span::from_micros(30)).to_string(), "30us");
     assert_eq!(Time(Span::from_millis(2_500)).to_string(), "2.5s");
     assert_eq!(Time(Span::from_secs(90)).to_string(), "90s");
-    assert_eq!(format!("{:>6}|", Size(512)), "  512B|");
+    assert_eq!(format!("{:>6}|", ByteSize(512)), "  512B|");
 }
 
 /// Draws values near the bounds of units as well as arbitrary values.
@@ -158,8 +160,8 @@ fn value() -> impl Strategy<Value = u64> {
 proptest! {
     #[test]
     fn what_is_printed_reads_back(value in value()) {
-        prop_assert_eq!(size(&Size(value).to_string()), Ok(value));
-        prop_assert_eq!(rate(&Rate(value).to_string()), Ok(value));
+        prop_assert_eq!(size(&ByteSize(value).to_string()), Ok(value));
+        prop_assert_eq!(rate(&BytesPerSecond(value).to_string()), Ok(value));
         prop_assert_eq!(time(&Time::from_nanos(value).to_string()), Ok(value));
     }
 

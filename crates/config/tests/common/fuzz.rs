@@ -1,11 +1,11 @@
 //! Properties that hold for arbitrary bytes and texts.
 #![allow(dead_code, reason = "each program of tests uses a part")]
 
-use weir_config::policy::{self, Node};
+use weir_config::policy::{self, GroupNode};
 use weir_config::scenario::{self, Choice};
 use weir_config::{Problem, Server, parse, plan, reload};
 use weir_core::{Capacity, Contract, DriveShape, Edit, GroupId, Instant, Layer, ROOT, Sizes};
-use weir_model::drive::{Config, null};
+use weir_model::drive::{DriveConfig, null};
 
 /// Reads the bytes as a server's file and checks the properties of the result.
 ///
@@ -44,7 +44,7 @@ pub(crate) fn policy_file(text: &str) -> Result<(), Vec<Problem>> {
     let contracts = [0, 1, 1_000_000].map(|min| Contract::DEFAULT.with_min(min));
     let drive = Capacity::rates(250_000_000, 250_000_000);
     for capacity in [None, Some(drive)] {
-        let nodes = contracts.map(|contract| Node {
+        let nodes = contracts.map(|contract| GroupNode {
             parent: None,
             contract,
         });
@@ -90,7 +90,7 @@ pub(crate) fn scenario_text(text: &str, ending: &str) -> Result<(), Vec<Problem>
         let read = scenario::read(printed, "printed.toml");
         read.unwrap_or_else(|problems| panic!("{problems:#?} in\n{printed}"))
     });
-    let drive = Config::Null(null::Config::demo());
+    let drive = DriveConfig::Null(null::NullConfig::demo());
     let cases = script.cases().iter().map(|c| Some(c.as_str()));
     let one = script.cases().is_empty().then_some(None);
     // A fuzzed file can have very many cases, each of which takes time.

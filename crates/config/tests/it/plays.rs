@@ -7,7 +7,7 @@ use crate::common::held;
 use files::{files, told};
 use held::check;
 use std::fmt::{Debug, Write as _};
-use weir_config::scenario::{self, Asked, Choice, Scenario, Script};
+use weir_config::scenario::{self, Choice, Requirement, Scenario, Script};
 use weir_config::{policy, profile};
 use weir_core::elevator;
 
@@ -30,16 +30,16 @@ fn facts(script: &Script) -> String {
         let required = ["none", "bfq", "contract"].map(|policy| expect.is_required(policy));
         put(&mut text, "  of none, bfq, contract", required);
         match &expect.asked {
-            Asked::Shares(part) | Asked::Max(part) => {
+            Requirement::Shares(part) | Requirement::Max(part) => {
                 put(&mut text, "  part", (part.to_string(), part.fraction()));
             }
-            Asked::Figure(bounds) => {
+            Requirement::Figure(bounds) => {
                 put(&mut text, "  whose", bounds.whose.to_string());
                 for value in [bounds.at_least, bounds.at_most].into_iter().flatten() {
                     put(&mut text, "  bound", value.number());
                 }
             }
-            Asked::Promise(_) => {}
+            Requirement::Promise(_) => {}
         }
     }
     for published in script.published() {

@@ -10,7 +10,7 @@ use mutate::walk;
 use std::fs;
 use std::path::Path;
 use weir_config::parameter::parameters;
-use weir_config::profile::{self, Profile};
+use weir_config::profile::{self, DriveProfile};
 
 /// With `WEIR_BLESS=1`, the files are written as they are printed.
 #[test]
@@ -59,7 +59,7 @@ fn an_unknown_name_has_a_nearest_one() {
 fn parameters_come_in_any_order() {
     for name in profile::names() {
         let read = profile::find(name).expect("built in");
-        let about = Profile {
+        let about = DriveProfile {
             about: "in another order".to_owned(),
             ..read
         };

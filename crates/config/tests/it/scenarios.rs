@@ -166,12 +166,12 @@ fn an_ata_adapter_has_one_queue_of_at_most_32_commands() {
         let text = format!(
             "[host]\nadapter = \"{adapter}\"\n[[client]]\nname = \"a\"\nsize = \"1MiB\"\ndirect = true\n"
         );
-        let null = weir_model::drive::null::Config {
+        let null = weir_model::drive::null::NullConfig {
             queues,
             tags,
-            ..weir_model::drive::null::Config::demo()
+            ..weir_model::drive::null::NullConfig::demo()
         };
-        let drive = weir_model::drive::Config::Null(null);
+        let drive = weir_model::drive::DriveConfig::Null(null);
         let choice = Choice::new(&drive, None, "none");
         script(&text)
             .scenario(&choice)

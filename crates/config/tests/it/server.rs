@@ -135,7 +135,7 @@ fn every_key_of_drives_arrives() {
     };
     assert_eq!(linux.policy.name, "bfq");
     assert_eq!(linux.policy.elevator, Elevator::Bfq(tuned));
-    let demo = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+    let demo = weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
     assert_eq!(linux.model, Some(demo.clone()));
     assert_eq!(linux.capacity, demo.capacity());
     assert_eq!((linux.tags, linux.max_transfer), (32, 128 << 10));

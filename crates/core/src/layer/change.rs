@@ -4,7 +4,7 @@
 use super::Layer;
 use crate::admission::{admit, admit_min};
 use crate::group::{Edit, Groups};
-use crate::{Capacity, Instant, Promised, Refusal};
+use crate::{Capacity, Instant, PromiseSums, Refusal};
 
 impl Layer {
     /// Applies a list of edits in order.
@@ -18,7 +18,7 @@ impl Layer {
     /// # Errors
     /// Fails if the tree would become invalid or a promise could not be kept. No edit of the list
     /// is applied then.
-    pub fn change(&mut self, now: Instant, edits: &[Edit]) -> Result<Promised, Refusal> {
+    pub fn change(&mut self, now: Instant, edits: &[Edit]) -> Result<PromiseSums, Refusal> {
         let now = self.advance(now);
         self.run_timers(now);
         if let Some(promised) = self.change_min(edits) {
@@ -47,7 +47,7 @@ impl Layer {
 
     /// Applies a change of a single min in place. Returns `None` if the edits are others, or if the
     /// change is refused.
-    fn change_min(&mut self, edits: &[Edit]) -> Option<Promised> {
+    fn change_min(&mut self, edits: &[Edit]) -> Option<PromiseSums> {
         let &[Edit::SetContract { id, contract }] = edits else {
             return None;
         };
@@ -69,12 +69,12 @@ impl Layer {
     ///
     /// # Errors
     /// Fails for the same reasons as [`Layer::change`].
-    pub fn would_change(&self, edits: &[Edit]) -> Result<Promised, Refusal> {
+    pub fn would_change(&self, edits: &[Edit]) -> Result<PromiseSums, Refusal> {
         self.edited(edits).map(|(.., promised)| promised)
     }
 
     /// Returns the groups and the capacity with these edits, and the sums of the promises.
-    fn edited(&self, edits: &[Edit]) -> Result<(Groups, Option<Capacity>, Promised), Refusal> {
+    fn edited(&self, edits: &[Edit]) -> Result<(Groups, Option<Capacity>, PromiseSums), Refusal> {
         let mut groups = self.cx.table.groups.clone();
         let mut capacity = self.cx.table.shape.capacity;
         let share_max = self.config.elevator.share_max();

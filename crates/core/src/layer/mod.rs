@@ -112,7 +112,7 @@ impl core::error::Error for OpenError {}
 
 /// The refusal of a request in a batch. The requests before it were accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rejected {
+pub struct Rejection {
     /// The number of requests that were accepted. The next one was refused, and those after it were
     /// not examined.
     pub accepted: usize,

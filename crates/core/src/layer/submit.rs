@@ -4,7 +4,7 @@
 //! `accept` chooses one of four paths. Most requests take the first and shortest one, and
 //! `accept_slow` handles all cases.
 
-use super::{Layer, Rejected};
+use super::{Layer, Rejection};
 use crate::stream::{State, Stream};
 use crate::table::Stage;
 use crate::{Instant, Op, QueueId, Reject, Request, StreamId};
@@ -21,7 +21,7 @@ impl Layer {
     /// # Errors
     /// Returns the first request that was refused. The requests before it were accepted, and those
     /// after it were not examined.
-    pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
+    pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejection> {
         let now = self.advance(now);
         self.run_timers(now);
         // The batch is the plug: its neighbours are merged before the elevator sees them.
@@ -38,13 +38,13 @@ impl Layer {
     }
 
     #[inline]
-    fn accept_all(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
+    fn accept_all(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejection> {
         let before = self.counters.accepted;
         for request in batch {
             if let Err(reason) = self.accept(now, request) {
                 self.counters.rejected += 1;
                 let accepted = (self.counters.accepted - before) as usize;
-                return Err(Rejected { accepted, reason });
+                return Err(Rejection { accepted, reason });
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::{self, at, capacity, flush, group, iops, latency, limit, min, read, space};
 use crate::{
-    Completion, Contract, ControllerKind, Cookie, Edit, Max, Outcome, Promised, ROOT, Reason,
+    Completion, Contract, ControllerKind, Cookie, Edit, Max, Outcome, PromiseSums, ROOT, Reason,
     Refusal, Request, SpaceId, Span, Tag,
 };
 use std::string::ToString;
@@ -70,8 +70,8 @@ impl Bench {
 }
 
 /// Returns the result of a batch in which this number of requests is accepted.
-const fn refused(accepted: usize, reason: Reject) -> Result<(), Rejected> {
-    Err(Rejected { accepted, reason })
+const fn refused(accepted: usize, reason: Reject) -> Result<(), Rejection> {
+    Err(Rejection { accepted, reason })
 }
 
 #[test]
@@ -426,7 +426,7 @@ fn a_setting_without_its_controller_is_refused() {
         "group 1: controller io.latency is missing"
     );
     let accepted = layer.change(at(0), &[add(Max::NONE)]);
-    assert_eq!(accepted, Ok(Promised::default()));
+    assert_eq!(accepted, Ok(PromiseSums::default()));
 }
 
 /// Returns all samples of the wanted kinds.

@@ -3,9 +3,9 @@
 use super::code::{Code, Input, Malformed, choices, fields, put_all, take_all, variants};
 use crate::{
     Class, Completion, Contract, ControllerKind, Dispatch, Done, Edit, Flags, GroupId, Instant,
-    Knobs, Layer, LowKnobs, Max, Op, OpenError, Outcome, Output, Priority, PriorityClass, Promised,
-    QueueId, Reason, Refusal, Reject, Rejected, Request, SpaceId, Span, StreamId, StreamSpec, Tag,
-    Waits, Wake,
+    Knobs, Layer, LowKnobs, Max, Op, OpenError, Outcome, Output, Priority, PriorityClass,
+    PromiseSums, QueueId, Reason, Refusal, Reject, Rejection, Request, SpaceId, Span, StreamId,
+    StreamSpec, Tag, Waits, Wake,
 };
 use alloc::vec::Vec;
 
@@ -45,7 +45,7 @@ pub enum Call<'a> {
         /// The requests that were submitted.
         batch: &'a [Request],
         /// The returned value.
-        result: Result<(), Rejected>,
+        result: Result<(), Rejection>,
     },
     /// A call of [`Layer::complete`].
     Complete {
@@ -64,7 +64,7 @@ pub enum Call<'a> {
         /// The edits of the change.
         edits: &'a [Edit],
         /// The returned sums or the refusal.
-        result: Result<Promised, Refusal>,
+        result: Result<PromiseSums, Refusal>,
     },
     /// Bytes that the owner of the record [wrote](super::Recorder::append) at this point. It is not
     /// a call, and the core does not interpret the bytes.
@@ -246,7 +246,7 @@ fields! {
     StreamSpec { group, priority }
     Priority { class, level }
     Request { stream, space, op, flags, offset, length, cookie, within }
-    Rejected { accepted, reason }
+    Rejection { accepted, reason }
     Completion { tag, outcome }
     Dispatch { queue, tag, stream, cookie, space, op, flags, offset, length, within }
     Done { stream, cookie, op, length, outcome, submitted, waits }
@@ -255,7 +255,7 @@ fields! {
     Contract { min, min_iops, share, max, class }
     LowKnobs { read_bandwidth, write_bandwidth, read_iops, write_iops, idle, latency }
     Max { bandwidth, read_bandwidth, write_bandwidth, iops, read_iops, write_iops, iops_size, burst }
-    Promised { bytes, iops, millionths }
+    PromiseSums { bytes, iops, millionths }
 }
 
 /// If only the latency is set, only the latency is written, as in records from before there were

@@ -29,10 +29,10 @@ mod replay;
 
 pub use call::Call;
 pub use code::Malformed;
-pub use observed::{Observed, Observer, RecordedLayer};
+pub use observed::{ObservedLayer, Observer, RecordedLayer};
 pub use reader::{Frame, Reader};
 pub use recorder::Recorder;
-pub use replay::{Divergence, Replay, ReplayError, Replayed, replay};
+pub use replay::{Divergence, Replay, ReplayError, ReplayTotals, replay};
 
 #[cfg(doc)]
 use crate::{Config, Layer};

@@ -2,7 +2,7 @@
 
 use super::{Call, Recorder};
 use crate::{
-    Completion, Cookie, Edit, Instant, Layer, OpenError, Output, Promised, Refusal, Rejected,
+    Completion, Cookie, Edit, Instant, Layer, OpenError, Output, PromiseSums, Refusal, Rejection,
     Request, SpaceId, StreamId, StreamSpec, Wake,
 };
 use alloc::vec::Vec;
@@ -53,15 +53,15 @@ impl<O: Observer> Observer for Vec<O> {
 /// A [`Layer`] with an observer. It has the methods of the layer. Without an observer, they cost
 /// only one additional test.
 #[derive(Debug)]
-pub struct Observed<O> {
+pub struct ObservedLayer<O> {
     layer: Layer,
     observer: O,
 }
 
 /// A layer that writes its record if it has a recorder.
-pub type RecordedLayer = Observed<Option<Recorder>>;
+pub type RecordedLayer = ObservedLayer<Option<Recorder>>;
 
-impl<O: Observer> Observed<O> {
+impl<O: Observer> ObservedLayer<O> {
     /// Creates an observed layer. `layer` should be new, because the observer does not receive
     /// earlier calls.
     pub fn new(layer: Layer, observer: O) -> Self {
@@ -141,7 +141,7 @@ impl<O: Observer> Observed<O> {
     ///
     /// # Errors
     /// Fails as [`Layer::submit`] does.
-    pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
+    pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejection> {
         let result = self.layer.submit(now, batch);
         self.notify_observer(now, &Call::Submit { batch, result });
         result
@@ -164,7 +164,7 @@ impl<O: Observer> Observed<O> {
     ///
     /// # Errors
     /// Fails as [`Layer::change`] does.
-    pub fn change(&mut self, now: Instant, edits: &[Edit]) -> Result<Promised, Refusal> {
+    pub fn change(&mut self, now: Instant, edits: &[Edit]) -> Result<PromiseSums, Refusal> {
         let result = self.layer.change(now, edits);
         self.notify_observer(now, &Call::Change { edits, result });
         result

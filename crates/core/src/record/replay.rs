@@ -65,7 +65,7 @@ impl From<Malformed> for ReplayError {
 
 /// The totals of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Replayed {
+pub struct ReplayTotals {
     /// Calls that were repeated.
     pub calls: u64,
     /// Outputs, all of which were as recorded.
@@ -89,7 +89,7 @@ pub struct Replay {
     reader: Reader,
     layer: Option<Layer>,
     outputs: Vec<Output>,
-    done: Replayed,
+    done: ReplayTotals,
 }
 
 impl Replay {
@@ -154,12 +154,12 @@ impl Replay {
     ///
     /// # Errors
     /// Fails if the record was cut off in its header.
-    pub fn end(self) -> Result<Replayed, ReplayError> {
+    pub fn end(self) -> Result<ReplayTotals, ReplayError> {
         // A record that was cut off after its header is valid, but incomplete.
         if self.layer.is_none() {
             self.reader.end()?;
         }
-        Ok(Replayed {
+        Ok(ReplayTotals {
             bytes: self.reader.position(),
             whole: self.reader.has_ended(),
             ..self.done
@@ -171,7 +171,7 @@ impl Replay {
 ///
 /// # Errors
 /// Fails if the bytes are not a record, or if the layer decides differently.
-pub fn replay(record: &[u8]) -> Result<Replayed, ReplayError> {
+pub fn replay(record: &[u8]) -> Result<ReplayTotals, ReplayError> {
     let mut replay = Replay::new();
     replay.feed(record)?;
     replay.end()

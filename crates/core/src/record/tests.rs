@@ -6,7 +6,7 @@ use crate::random::Rng;
 use crate::testing::{group, iops, limit, request, space, spec};
 use crate::{
     Capacity, Completion, Config, DriveShape, Edit, Flags, GroupId, Instant, Knobs, Layer,
-    LowKnobs, Op, Output, Promised, Sizes, SpaceId, Span, StreamId, elevator,
+    LowKnobs, Op, Output, PromiseSums, Sizes, SpaceId, Span, StreamId, elevator,
 };
 use std::vec::Vec;
 
@@ -161,7 +161,7 @@ fn knobs_of_every_kind_are_read_as_they_were_written() {
         .flat_map(|latency| lows.map(|low| Knobs { latency, low }));
     let edits: Vec<_> = knobs.map(|knobs| Edit::SetKnobs { id, knobs }).collect();
     let mut recorder = Recorder::new(&config());
-    let result = Ok(Promised::default());
+    let result = Ok(PromiseSums::default());
     let edits = &edits[..];
     recorder.append(Instant::ZERO, &Call::Change { edits, result });
     let mut reader = Reader::new();
@@ -213,7 +213,7 @@ fn the_first_difference_is_named() {
 #[test]
 fn a_record_that_is_cut_off_at_any_byte_is_replayed_up_to_the_call_before() {
     let record = run(20);
-    let mut before: Option<Replayed> = None;
+    let mut before: Option<ReplayTotals> = None;
     for end in 0..record.len() {
         match (replay(&record[..end]), before) {
             // Within the header, the bytes are not a record yet.

@@ -8,7 +8,7 @@ use weir_core::testing::{
 };
 use weir_core::{
     Capacity, Class, Config, Contract, ControllerKind, Edit, GroupId, Instant, Layer, Max,
-    OpenError, Promised, ROOT, Refusal, Sizes, Span, control,
+    OpenError, PromiseSums, ROOT, Refusal, Sizes, Span, control,
 };
 
 const G: GroupId = GroupId(1);
@@ -300,7 +300,7 @@ fn nine_tenths_can_be_promised_and_no_more() {
     let promised = layer
         .change(Instant::ZERO, &[add(1, ROOT, min(900_000))])
         .unwrap();
-    let all = Promised {
+    let all = PromiseSums {
         bytes: 900_000,
         iops: 0,
         millionths: 900_000,

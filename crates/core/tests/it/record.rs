@@ -1,7 +1,7 @@
 //! Tests of errors in records, and of observers.
 
 use weir_core::record::{
-    Call, Divergence, FRAME_MAX, Malformed, Observed, Observer, Reader, Recorder, Replay,
+    Call, Divergence, FRAME_MAX, Malformed, ObservedLayer, Observer, Reader, Recorder, Replay,
     ReplayError, replay,
 };
 use weir_core::testing::spec;
@@ -154,7 +154,7 @@ impl Observer for Count {
 fn every_observer_receives_each_call() {
     let (mut a, mut b) = (Count::default(), Count::default());
     let layer = Layer::new(config()).unwrap();
-    let mut observed = Observed::new(layer, vec![&mut a, &mut b]);
+    let mut observed = ObservedLayer::new(layer, vec![&mut a, &mut b]);
     let spec = spec(ROOT);
     let now = Instant::ZERO;
     let stream = observed.open(now, spec).unwrap();

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_of_a_path_is_found_by_its_socket_and_goes() {
+    fn records_are_found_by_their_socket_and_removed() {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path().join("direct-volumes");
         // The example of Kata's documents.

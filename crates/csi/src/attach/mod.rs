@@ -14,14 +14,14 @@ use std::path::PathBuf;
 use tonic::Status;
 use weir_manage::api::Volume;
 
-use crate::driver::Driver;
-use crate::terms::Attach;
+use crate::driver::CsiDriver;
+use crate::terms::AttachMethod;
 
 /// Returns the device of a volume, and makes it if it does not exist.
-pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status> {
-    match Attach::of(&volume.config) {
-        Attach::Nbd => nbd::attach(driver, volume),
-        Attach::Ublk | Attach::Vhost => device(driver, volume)?.ok_or_else(|| {
+pub(crate) fn attach(driver: &CsiDriver, volume: &Volume) -> Result<PathBuf, Status> {
+    match AttachMethod::of(&volume.config) {
+        AttachMethod::Nbd => nbd::attach(driver, volume),
+        AttachMethod::Ublk | AttachMethod::Vhost => device(driver, volume)?.ok_or_else(|| {
             Status::unavailable(format!(
                 "the server has not created the block device of {:?} yet",
                 volume.name
@@ -31,19 +31,19 @@ pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status
 }
 
 /// Returns the device of a volume, if it exists.
-pub(crate) fn device(driver: &Driver, volume: &Volume) -> Result<Option<PathBuf>, Status> {
-    match Attach::of(&volume.config) {
-        Attach::Nbd => nbd::device(driver, &volume.name),
-        Attach::Ublk => Ok(volume.block_device.as_ref().map(PathBuf::from)),
-        Attach::Vhost => Ok(None),
+pub(crate) fn device(driver: &CsiDriver, volume: &Volume) -> Result<Option<PathBuf>, Status> {
+    match AttachMethod::of(&volume.config) {
+        AttachMethod::Nbd => nbd::device(driver, &volume.name),
+        AttachMethod::Ublk => Ok(volume.block_device.as_ref().map(PathBuf::from)),
+        AttachMethod::Vhost => Ok(None),
     }
 }
 
 /// Makes a device as large as its volume.
-pub(crate) fn grow(driver: &Driver, volume: &Volume) -> Result<(), Status> {
-    match Attach::of(&volume.config) {
-        Attach::Nbd => nbd::grow(driver, volume),
+pub(crate) fn grow(driver: &CsiDriver, volume: &Volume) -> Result<(), Status> {
+    match AttachMethod::of(&volume.config) {
+        AttachMethod::Nbd => nbd::grow(driver, volume),
         // The server has done so itself, if Linux can (6.16).
-        Attach::Ublk | Attach::Vhost => Ok(()),
+        AttachMethod::Ublk | AttachMethod::Vhost => Ok(()),
     }
 }

@@ -13,10 +13,10 @@ use std::time::Duration;
 use tonic::Status;
 use weir_manage::api::Volume;
 use weir_model::client::{Address, Connection};
-use weir_wire::nbd::client::HandshakeConfig;
+use weir_wire::nbd::client::ClientHandshakeConfig;
 
 use super::netlink::{Attributes, Family, find, receive};
-use crate::driver::Driver;
+use crate::driver::CsiDriver;
 
 // The commands of the family (`enum` in nbd-netlink.h: NBD_CMD_CONNECT and so on).
 const CONNECT: u8 = 1;
@@ -44,7 +44,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Returns the device of a volume, and connects it if it is not connected.
-pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status> {
+pub(crate) fn attach(driver: &CsiDriver, volume: &Volume) -> Result<PathBuf, Status> {
     if let Some(device) = device(driver, &volume.name)? {
         return Ok(device);
     }
@@ -65,7 +65,7 @@ pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status
 }
 
 /// Disconnects the device of a volume, if it is connected. Requests in flight complete first.
-pub(crate) fn detach(driver: &Driver, volume: &str) -> Result<(), Status> {
+pub(crate) fn detach(driver: &CsiDriver, volume: &str) -> Result<(), Status> {
     let Some(index) = index(driver, volume)? else {
         return Ok(());
     };
@@ -75,12 +75,12 @@ pub(crate) fn detach(driver: &Driver, volume: &str) -> Result<(), Status> {
 }
 
 /// Returns the device of a volume, if it is connected.
-pub(crate) fn device(driver: &Driver, volume: &str) -> Result<Option<PathBuf>, Status> {
+pub(crate) fn device(driver: &CsiDriver, volume: &str) -> Result<Option<PathBuf>, Status> {
     Ok(index(driver, volume)?.map(path))
 }
 
 /// Tells the kernel the present size of the volume.
-pub(crate) fn grow(driver: &Driver, volume: &Volume) -> Result<(), Status> {
+pub(crate) fn grow(driver: &CsiDriver, volume: &Volume) -> Result<(), Status> {
     let Some(index) = index(driver, &volume.name)? else {
         return Ok(());
     };
@@ -96,7 +96,7 @@ pub(crate) fn grow(driver: &Driver, volume: &Volume) -> Result<(), Status> {
 
 /// Replaces the lost connections of devices, for as long as the driver runs. That includes
 /// connections that were lost while no driver was running.
-pub(crate) fn keep(driver: &Driver) {
+pub(crate) fn keep(driver: &CsiDriver) {
     let listen =
         || Family::find("nbd").and_then(|family| Ok((family.listen("nbd_mc_group")?, family)));
     // Without the kernel's module, there are no devices to keep connected.
@@ -123,7 +123,7 @@ pub(crate) fn keep(driver: &Driver) {
 }
 
 /// Replaces the dead connection of each device of the driver. Returns false if that failed for one.
-fn relink(driver: &Driver, family: &Family) -> bool {
+fn relink(driver: &CsiDriver, family: &Family) -> bool {
     let devices = marked().unwrap_or_default();
     let own = devices.iter().filter_map(|(index, mark)| {
         let volume = mark.strip_prefix(&prefix(driver))?;
@@ -157,7 +157,7 @@ fn relink(driver: &Driver, family: &Family) -> bool {
 
 /// Connects to a volume and completes the handshake. Returns the socket with its attributes for the
 /// kernel.
-fn connect(driver: &Driver, volume: &str) -> Result<(OwnedFd, Attributes), Status> {
+fn connect(driver: &CsiDriver, volume: &str) -> Result<(OwnedFd, Attributes), Status> {
     let addresses = driver.volumes()?.status()?.nbd;
     let address = addresses.first().ok_or_else(|| {
         Status::failed_precondition("the server has no NBD address; add [listen] with nbd = [\"unix:/run/weir/nbd.sock\"] to its configuration")
@@ -165,7 +165,7 @@ fn connect(driver: &Driver, volume: &str) -> Result<(OwnedFd, Attributes), Statu
     let address: Address = address
         .parse()
         .map_err(|e| Status::internal(format!("{e}")))?;
-    let mut config = HandshakeConfig::new(volume);
+    let mut config = ClientHandshakeConfig::new(volume);
     // The kernel's client supports neither structured replies nor the metadata context.
     (config.structured, config.meta_allocation) = (false, false);
     let connection = Connection::open(&address, config, HANDSHAKE);
@@ -206,12 +206,12 @@ fn refused<'a>(what: &'a str, volume: &'a str) -> impl Fn(io::Error) -> Status +
 }
 
 /// Returns the text that the kernel stores with a volume's device.
-fn mark(driver: &Driver, volume: &str) -> String {
+fn mark(driver: &CsiDriver, volume: &str) -> String {
     prefix(driver) + volume
 }
 
 /// Returns the part of the text that is the same for all devices of the driver.
-fn prefix(driver: &Driver) -> String {
+fn prefix(driver: &CsiDriver) -> String {
     format!("{}/", driver.options.name)
 }
 
@@ -220,7 +220,7 @@ fn path(index: u32) -> PathBuf {
 }
 
 /// Returns the number of the device of a volume, if it is connected.
-fn index(driver: &Driver, volume: &str) -> Result<Option<u32>, Status> {
+fn index(driver: &CsiDriver, volume: &str) -> Result<Option<u32>, Status> {
     let all = marked().map_err(|e| Status::internal(format!("cannot read /sys/block: {e}")))?;
     let mark = mark(driver, volume);
     Ok(all

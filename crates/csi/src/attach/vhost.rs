@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use tonic::Status;
-use weir_manage::api::{Volume, Words};
+use weir_manage::api::{JsonTable, Volume};
 
 use super::direct;
-use crate::driver::Driver;
+use crate::driver::CsiDriver;
 use crate::error::{self, no_volume};
 use crate::images;
 use crate::mount;
 use crate::rpc::volume_capability::AccessType;
 use crate::rpc::{VolumeUsage, volume_usage::Unit};
-use crate::terms::Attach;
+use crate::terms::AttachMethod;
 
 /// The ending of the name of each socket.
 const END: &str = ".vhost";
@@ -48,23 +48,24 @@ pub(crate) fn path(directory: &Path, volume: &str) -> Result<PathBuf, Status> {
 }
 
 /// Returns the socket of a volume, according to its configuration.
-pub(crate) fn of(config: &Words) -> Option<&Path> {
+pub(crate) fn of(config: &JsonTable) -> Option<&Path> {
     config.get("listen")?.get("vhost")?.as_str().map(Path::new)
 }
 
 /// A volume that is attached through a socket.
 #[derive(Debug)]
-pub(crate) struct Disk<'a> {
-    driver: &'a Driver,
+pub(crate) struct SocketDisk<'a> {
+    driver: &'a CsiDriver,
     volume: &'a Volume,
     socket: &'a Path,
 }
 
-impl<'a> Disk<'a> {
+impl<'a> SocketDisk<'a> {
     /// Returns the volume as such a disk, if that is how it is attached.
-    pub(crate) fn new(driver: &'a Driver, volume: &'a Volume) -> Option<Self> {
+    pub(crate) fn new(driver: &'a CsiDriver, volume: &'a Volume) -> Option<Self> {
         // A volume with ublk is attached as a block device, even if it has a socket as well.
-        let socket = of(&volume.config).filter(|_| Attach::of(&volume.config) == Attach::Vhost)?;
+        let socket = of(&volume.config)
+            .filter(|_| AttachMethod::of(&volume.config) == AttachMethod::Vhost)?;
         Some(Self {
             driver,
             volume,

@@ -1,7 +1,7 @@
 //! Rewrites the frames that a client sends (RFC 9113, section 4). Header blocks are decoded and
 //! encoded again, and all other bytes pass unchanged.
 
-use super::Malformed;
+use super::MalformedHttp2;
 use super::hpack::{Decoder, MOST};
 
 /// The length of the preface with which a client begins, in bytes (RFC 9113, section 3.4).
@@ -51,7 +51,11 @@ impl Frames {
     ///
     /// # Errors
     /// Returns an error if the bytes are not HTTP/2.
-    pub(super) fn take(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    pub(super) fn take(
+        &mut self,
+        mut bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), MalformedHttp2> {
         while !bytes.is_empty() {
             let passed = self.pass.min(bytes.len());
             out.extend_from_slice(&bytes[..passed]);
@@ -65,14 +69,14 @@ impl Frames {
             if !matches!(self.partial[3], HEADERS | CONTINUATION) {
                 // RFC 9113, section 4.3: no other frame may be between those of a header block.
                 if self.block.is_some() {
-                    return Err(Malformed::Frame);
+                    return Err(MalformedHttp2::Frame);
                 }
                 out.append(&mut self.partial);
                 self.pass = length;
                 continue;
             }
             if length > MAX_PAYLOAD {
-                return Err(Malformed::Frame);
+                return Err(MalformedHttp2::Frame);
             }
             if self.gather(HEADER + length, &mut bytes) {
                 let frame = std::mem::take(&mut self.partial);
@@ -93,21 +97,21 @@ impl Frames {
 
     /// Takes a complete frame of a header block. If it is the last frame of the block, appends the
     /// block.
-    fn fields(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    fn fields(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), MalformedHttp2> {
         let (flags, mut payload) = (frame[4], &frame[HEADER..]);
         let stream = [frame[5], frame[6], frame[7], frame[8]];
         let (first, mut block) = match (frame[3], self.block.take()) {
             (HEADERS, None) => {
-                payload = unpadded(flags, payload).ok_or(Malformed::Frame)?;
+                payload = unpadded(flags, payload).ok_or(MalformedHttp2::Frame)?;
                 (flags, Vec::new())
             }
             (CONTINUATION, Some((first, of, block))) if of == stream => (first, block),
-            _ => return Err(Malformed::Frame),
+            _ => return Err(MalformedHttp2::Frame),
         };
         block.extend_from_slice(payload);
         // A client could otherwise make the driver collect continuations without end.
         if block.len() > MOST {
-            return Err(Malformed::Long);
+            return Err(MalformedHttp2::Long);
         }
         if flags & END_HEADERS == 0 {
             self.block = Some((first, stream, block));
@@ -217,19 +221,19 @@ mod tests {
             Frames::default().take(&sent, &mut Vec::new())
         };
         for second in [frame(0, 0, b""), begun.clone(), frame(HEADERS, 0, &[])] {
-            assert_eq!(refused(&[&begun, &second]), Err(Malformed::Frame));
+            assert_eq!(refused(&[&begun, &second]), Err(MalformedHttp2::Frame));
         }
         assert_eq!(
             refused(&[&frame(CONTINUATION, 0, b"")]),
-            Err(Malformed::Frame)
+            Err(MalformedHttp2::Frame)
         );
         assert_eq!(
             refused(&[&frame(HEADERS, PADDED, &[1])]),
-            Err(Malformed::Frame)
+            Err(MalformedHttp2::Frame)
         );
         let full = frame(CONTINUATION, 0, &[0; MAX_PAYLOAD]);
         let blocks: Vec<_> = std::iter::repeat_n(full.as_slice(), MOST / MAX_PAYLOAD + 1).collect();
         let long = [&[begun.as_slice()], blocks.as_slice()].concat();
-        assert_eq!(refused(&long), Err(Malformed::Long));
+        assert_eq!(refused(&long), Err(MalformedHttp2::Long));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Malformed;
+use super::MalformedHttp2;
 use super::huffman;
 
 /// The maximum length of a header block in bytes, compressed or not. Requests of the interface have
@@ -24,32 +24,32 @@ const TABLE: usize = 4096;
 
 /// The name of a field, as an index or as text.
 #[derive(Clone, Debug)]
-enum Name {
+enum FieldName {
     /// An index into the static table.
     Static(usize),
     Literal(Vec<u8>),
 }
 
 #[derive(Clone, Debug)]
-struct Field {
-    name: Name,
+struct HeaderField {
+    name: FieldName,
     value: Vec<u8>,
 }
 
-impl Field {
+impl HeaderField {
     // `:authority` can also be spelled out, with or without entering the dynamic table.
     fn is_authority(&self) -> bool {
         match &self.name {
-            Name::Static(place) => *place == AUTHORITY.1,
-            Name::Literal(name) => name == AUTHORITY.0,
+            FieldName::Static(place) => *place == AUTHORITY.1,
+            FieldName::Literal(name) => name == AUTHORITY.0,
         }
     }
 
     /// Returns the size of the field in the table, in bytes.
     fn size(&self) -> usize {
         let name = match &self.name {
-            Name::Static(place) => usize::from(STATIC[place - 1]),
-            Name::Literal(name) => name.len(),
+            FieldName::Static(place) => usize::from(STATIC[place - 1]),
+            FieldName::Literal(name) => name.len(),
         };
         name + self.value.len() + OVERHEAD
     }
@@ -57,8 +57,8 @@ impl Field {
     /// Appends the field as a literal without indexing, which changes no table.
     fn put(&self, out: &mut Vec<u8>) {
         match &self.name {
-            Name::Static(place) => put_integer(*place, 0, 4, out),
-            Name::Literal(name) => {
+            FieldName::Static(place) => put_integer(*place, 0, 4, out),
+            FieldName::Literal(name) => {
                 out.push(0);
                 put_string(name, out);
             }
@@ -71,7 +71,7 @@ impl Field {
 #[derive(Debug)]
 pub(super) struct Decoder {
     /// The fields of the dynamic table, the newest first.
-    table: VecDeque<Field>,
+    table: VecDeque<HeaderField>,
     size: usize,
     max: usize,
 }
@@ -92,14 +92,17 @@ impl Decoder {
     /// # Errors
     /// Returns an error if the block cannot be decoded, or is too long. The connection must end
     /// then, because the table no longer agrees with the client's.
-    pub(super) fn without_authority(&mut self, mut block: &[u8]) -> Result<Vec<u8>, Malformed> {
+    pub(super) fn without_authority(
+        &mut self,
+        mut block: &[u8],
+    ) -> Result<Vec<u8>, MalformedHttp2> {
         let mut out = Vec::with_capacity(block.len());
         while let Some(&first) = block.first() {
             self.field(first, &mut block, &mut out)
-                .ok_or(Malformed::Fields)?;
+                .ok_or(MalformedHttp2::Fields)?;
             // Through the table, a few bytes can stand for a long field.
             if out.len() > MOST {
-                return Err(Malformed::Long);
+                return Err(MalformedHttp2::Long);
             }
         }
         Ok(out)
@@ -131,11 +134,11 @@ impl Decoder {
         }
         let indexed = first & 0x40 != 0;
         let name = match integer(block, if indexed { 6 } else { 4 })? {
-            0 => Name::Literal(string(block)?),
-            place if place <= STATIC.len() => Name::Static(place),
+            0 => FieldName::Literal(string(block)?),
+            place if place <= STATIC.len() => FieldName::Static(place),
             place => self.dynamic(place)?.name.clone(),
         };
-        let field = Field {
+        let field = HeaderField {
             name,
             value: string(block)?,
         };
@@ -152,7 +155,7 @@ impl Decoder {
     }
 
     /// Returns the field with an index beyond the static table.
-    fn dynamic(&self, place: usize) -> Option<&Field> {
+    fn dynamic(&self, place: usize) -> Option<&HeaderField> {
         self.table.get(place.checked_sub(STATIC.len() + 1)?)
     }
 
@@ -273,7 +276,7 @@ mod tests {
         // The name with another value, and then the whole field.
         assert_eq!(after(&[0x0f, 47, 1, b'a', 0xbe]), Ok(vec![]));
         // An empty table has no field.
-        assert_eq!(after(&[0x20, 0xbe]), Err(Malformed::Fields));
+        assert_eq!(after(&[0x20, 0xbe]), Err(MalformedHttp2::Fields));
     }
 
     #[test]
@@ -293,13 +296,13 @@ mod tests {
             &[0xff, 0xff, 0xff, 0xff, 0],
         ] {
             let refused = Decoder::default().without_authority(block);
-            assert_eq!(refused, Err(Malformed::Fields), "{block:02x?}");
+            assert_eq!(refused, Err(MalformedHttp2::Fields), "{block:02x?}");
         }
         let field = [&[0x40, 1, b'x', 0x7f, 0xa1, 0x1e][..], &[b'y'; 4000]].concat();
         let grows = [field, vec![0xbe; 20]].concat();
         assert_eq!(
             Decoder::default().without_authority(&grows),
-            Err(Malformed::Long)
+            Err(MalformedHttp2::Long)
         );
     }
 }

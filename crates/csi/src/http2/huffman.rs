@@ -20,7 +20,7 @@ const LENGTHS: [u8; 256] = [
 const LONGEST: usize = 30;
 
 /// The code in a form that is efficient to decode.
-struct Code {
+struct HuffmanCode {
     /// For each length: the first code, the number of codes, and the index of the first code's
     /// symbol.
     lengths: [(u32, u32, u32); LONGEST + 1],
@@ -28,11 +28,11 @@ struct Code {
     symbols: [u8; 256],
 }
 
-static CODE: Code = code();
+static CODE: HuffmanCode = code();
 
 /// Derives the code from the lengths at compile time.
-const fn code() -> Code {
-    let mut code = Code {
+const fn code() -> HuffmanCode {
+    let mut code = HuffmanCode {
         lengths: [(0, 0, 0); LONGEST + 1],
         symbols: [0; 256],
     };

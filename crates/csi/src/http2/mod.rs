@@ -6,7 +6,7 @@
 //!
 //! The HTTP/2 library of tonic (`h2`) checks that `:authority` has the form of RFC 3986. If it does
 //! not, the library resets the stream before any code of the driver runs. There is no option to
-//! turn this off. [`Connection`] therefore removes the field from the bytes of a client. HTTP/2
+//! turn this off. [`Http2Connection`] therefore removes the field from the bytes of a client. HTTP/2
 //! compresses fields against a table that both sides maintain, so that header blocks have to be
 //! decoded and encoded again without compression (`hpack`).
 
@@ -28,7 +28,7 @@ const CHUNK: usize = 8 << 10;
 
 /// The reason why a client's bytes are not HTTP/2. The connection is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum Malformed {
+pub(crate) enum MalformedHttp2 {
     /// A frame has a length or an order that HTTP/2 does not allow.
     #[error("a frame is too long, too short or out of order")]
     Frame,
@@ -42,14 +42,14 @@ pub(crate) enum Malformed {
 
 /// A client's connection. Requests arrive without `:authority`, and responses leave unchanged.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Http2Connection {
     stream: UnixStream,
     frames: Frames,
     /// The bytes for the library, and the number of them that it has read.
     ready: (Vec<u8>, usize),
 }
 
-impl Connection {
+impl Http2Connection {
     /// Wraps a connection from which nothing has been read yet.
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self {
@@ -60,13 +60,13 @@ impl Connection {
     }
 }
 
-impl Connected for Connection {
+impl Connected for Http2Connection {
     type ConnectInfo = ();
 
     fn connect_info(&self) {}
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for Http2Connection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -98,7 +98,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for Http2Connection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 use std::{env, fs};
-use weir_lab::conformance::experiment::{Case, Experiment};
-use weir_lab::conformance::lab::Lab;
+use weir_lab::conformance::experiment::{ConformanceCase, Experiment};
+use weir_lab::conformance::lab::NullBlkLab;
 use weir_lab::conformance::sample;
 use weir_lab::conformance::{RUNS, SECONDS, compare, guest, play, root, stored, validation};
 
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
 }
 
 /// Returns true if a case is selected: its name contains one of the words, or there are no words.
-fn is_meant(experiment: &Experiment, case: &Case, which: &[&str]) -> bool {
+fn is_selected(experiment: &Experiment, case: &ConformanceCase, which: &[&str]) -> bool {
     let name = format!("{}: {}", experiment.name, case.name);
     which.is_empty() || which.iter().any(|w| name.contains(w))
 }
@@ -74,7 +74,7 @@ fn weir(which: &[&str]) -> Result<(), String> {
     for experiment in Experiment::all(&root().join("experiments"))? {
         let mut samples = Vec::new();
         for case in &experiment.setting.case {
-            if is_meant(&experiment, case, which) {
+            if is_selected(&experiment, case, which) {
                 for run in 1..=RUNS {
                     samples.extend(play::play(&experiment, case, run, SECONDS)?);
                 }
@@ -93,14 +93,14 @@ fn scratch() -> PathBuf {
 
 /// Runs the selected cases, or all. A case that fails does not prevent the others from running.
 fn linux(lab: &Path, runs: u32, which: &[&str]) -> Result<(), String> {
-    let lab = Lab {
+    let lab = NullBlkLab {
         directory: lab.to_owned(),
         scratch: scratch(),
     };
     let mut problems = Vec::new();
     for experiment in Experiment::all(&root().join("experiments"))? {
         for case in &experiment.setting.case {
-            if !is_meant(&experiment, case, which) {
+            if !is_selected(&experiment, case, which) {
                 continue;
             }
             if let Err(problem) = fill(&lab, &experiment, case, runs) {
@@ -119,7 +119,12 @@ fn linux(lab: &Path, runs: u32, which: &[&str]) -> Result<(), String> {
 }
 
 /// Runs a case until it has `runs` samples.
-fn fill(lab: &Lab, experiment: &Experiment, case: &Case, runs: u32) -> Result<(), String> {
+fn fill(
+    lab: &NullBlkLab,
+    experiment: &Experiment,
+    case: &ConformanceCase,
+    runs: u32,
+) -> Result<(), String> {
     let directory = root().join("linux");
     let file = directory.join(format!("{}.txt", experiment.name));
     let mut samples = stored(&directory, experiment)?;

@@ -1,6 +1,6 @@
 //! The calibration of a drive: its target and the results of all steps so far.
 
-use crate::calibrate::found::Found;
+use crate::calibrate::found::StepResult;
 use crate::calibrate::plan::step;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ const DISK_ACCESS_US: f64 = 1_500.0;
 
 /// The drive, file or export that is measured.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Target {
+pub struct CalibrationTarget {
     /// The path of the target, or the URI of an export.
     pub path: String,
     /// The size of the target in bytes.
@@ -30,7 +30,7 @@ pub struct Target {
     /// The maximum number of requests in flight.
     pub depth: u32,
     /// True if the kernel, or the server of an export, reports a rotating disk.
-    /// [`Calibration::rotates`] also takes the measurement into account.
+    /// [`Calibration::is_rotating`] also takes the measurement into account.
     pub rotational: bool,
     /// True if measurements may write to the target.
     pub write: bool,
@@ -47,11 +47,11 @@ pub struct Calibration {
     /// The version of the file's format.
     pub weir_calibration: u32,
     /// The drive, file or export that is measured.
-    pub target: Target,
+    pub target: CalibrationTarget,
     /// The number of bytes from the beginning of the target that measurements have written.
     pub written: u64,
     /// The result of each step, in the order of their ends.
-    pub steps: Vec<Found>,
+    pub steps: Vec<StepResult>,
 }
 
 impl Calibration {
@@ -59,7 +59,7 @@ impl Calibration {
     pub const VERSION: u32 = 1;
 
     /// Creates a calibration without results.
-    pub fn new(target: Target) -> Self {
+    pub fn new(target: CalibrationTarget) -> Self {
         Self {
             weir_calibration: Self::VERSION,
             target,
@@ -70,7 +70,7 @@ impl Calibration {
 
     /// Returns a description of a value that no measurement produces, which shows that the file was
     /// written by something else. Returns `None` if all values are possible.
-    pub fn nonsense(&self) -> Option<String> {
+    pub fn invalid_value(&self) -> Option<String> {
         if self.target.size > SIZE_MAX || !(1..=DEPTH_MAX).contains(&self.target.depth) {
             return Some("the target has impossible properties".to_owned());
         }
@@ -80,8 +80,10 @@ impl Calibration {
 
     /// Returns true if the drive is a rotating disk. It is one if the kernel reports it, unless the
     /// measured random reads are faster than those of any disk.
-    pub fn rotates(&self) -> bool {
-        let rate = self.step(step::READ_RANDOM).map(Found::requests_per_second);
+    pub fn is_rotating(&self) -> bool {
+        let rate = self
+            .step(step::READ_RANDOM)
+            .map(StepResult::requests_per_second);
         let access = self.step(step::READ_ONE).and_then(|found| found.latency_us);
         let fast = rate.is_some_and(|rate| rate > DISK_MOST);
         let near = access.is_some_and(|access| access.mean < DISK_ACCESS_US);
@@ -89,7 +91,7 @@ impl Calibration {
     }
 
     /// Returns the result of a step, if it was measured.
-    pub fn step(&self, name: &str) -> Option<&Found> {
+    pub fn step(&self, name: &str) -> Option<&StepResult> {
         self.steps.iter().find(|found| found.name == name)
     }
 }

@@ -1,12 +1,12 @@
 //! The capacity of a drive, derived from the results of its steps.
 
 use crate::calibrate::calibration::Calibration;
-use crate::calibrate::found::Found;
+use crate::calibrate::found::StepResult;
 use crate::calibrate::plan::step;
 
 /// A rate of a drive, in bytes or requests per second.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Figure {
+pub struct CapacityFigure {
     /// The lower end of the confidence interval of the slowest step of its kind.
     pub least: f64,
     /// The highest rate that any step of its kind reached for three windows.
@@ -20,17 +20,17 @@ pub struct Figure {
 
 /// The rates that a drive reaches. Rates that were not measured are `None`.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Capacity {
+pub struct MeasuredCapacity {
     /// Sequential reads, in bytes per second.
-    pub read: Option<Figure>,
+    pub read: Option<CapacityFigure>,
     /// Sequential writes, in bytes per second.
-    pub write: Option<Figure>,
+    pub write: Option<CapacityFigure>,
     /// Random reads of 4 KiB per second.
-    pub read_iops: Option<Figure>,
+    pub read_iops: Option<CapacityFigure>,
     /// Random writes of 4 KiB per second.
-    pub write_iops: Option<Figure>,
+    pub write_iops: Option<CapacityFigure>,
     /// Random requests of 4 KiB per second, of which 30 % are writes.
-    pub mixed_iops: Option<Figure>,
+    pub mixed_iops: Option<CapacityFigure>,
     /// The smallest depth at which random reads reach 97 % of their highest rate at any depth.
     pub tags: Option<u32>,
 }
@@ -38,12 +38,13 @@ pub struct Capacity {
 /// The part of the highest rate that random reads reach at a sufficient depth.
 const FULL: f64 = 0.97;
 
-impl Capacity {
+impl MeasuredCapacity {
     /// Derives the capacity from the results so far.
     pub fn of(known: &Calibration) -> Self {
         let figure = |names: &[&str], requests: bool| {
-            let steps: Vec<&Found> = names.iter().filter_map(|name| known.step(name)).collect();
-            Figure::of(&steps, requests)
+            let steps: Vec<&StepResult> =
+                names.iter().filter_map(|name| known.step(name)).collect();
+            CapacityFigure::of(&steps, requests)
         };
         Self {
             read: figure(&[step::READ, step::READ_END], false),
@@ -65,9 +66,9 @@ impl Capacity {
     }
 }
 
-impl Figure {
-    fn of(steps: &[&Found], requests: bool) -> Option<Self> {
-        let unit = |found: &Found| {
+impl CapacityFigure {
+    fn of(steps: &[&StepResult], requests: bool) -> Option<Self> {
+        let unit = |found: &StepResult| {
             if requests {
                 f64::from(found.load.length)
             } else {

@@ -5,7 +5,7 @@
 //! the 95th percentile of random requests at 90 % of their rate (the median on a rotating disk).
 
 use crate::calibrate::calibration::Calibration;
-use crate::calibrate::found::Found;
+use crate::calibrate::found::StepResult;
 use crate::calibrate::plan::step;
 use std::fmt::Write;
 
@@ -15,14 +15,30 @@ const VRATE: (f64, f64) = (60.0, 100.0);
 /// Returns the line of `io.cost.model` with the parameters that were measured, or `None` without
 /// any.
 pub fn model(known: &Calibration) -> Option<String> {
-    let bytes = |found: &Found| found.bytes_per_second;
+    let bytes = |found: &StepResult| found.bytes_per_second;
     let parts = [
-        ("rbps", step::READ, bytes as fn(&Found) -> f64),
-        ("rseqiops", step::READ_SHORT, Found::requests_per_second),
-        ("rrandiops", step::READ_RANDOM, Found::requests_per_second),
+        ("rbps", step::READ, bytes as fn(&StepResult) -> f64),
+        (
+            "rseqiops",
+            step::READ_SHORT,
+            StepResult::requests_per_second,
+        ),
+        (
+            "rrandiops",
+            step::READ_RANDOM,
+            StepResult::requests_per_second,
+        ),
         ("wbps", step::WRITE, bytes),
-        ("wseqiops", step::WRITE_SHORT, Found::requests_per_second),
-        ("wrandiops", step::WRITE_RANDOM, Found::requests_per_second),
+        (
+            "wseqiops",
+            step::WRITE_SHORT,
+            StepResult::requests_per_second,
+        ),
+        (
+            "wrandiops",
+            step::WRITE_RANDOM,
+            StepResult::requests_per_second,
+        ),
     ];
     let mut line = format!("{}ctrl=user model=linear", device(known));
     let start = line.len();
@@ -37,10 +53,10 @@ pub fn model(known: &Calibration) -> Option<String> {
 /// Returns the line of `io.cost.qos` with the parameters that were measured, or `None` without any.
 pub fn qos(known: &Calibration) -> Option<String> {
     // High percentiles of a rotating disk are dominated by long seeks.
-    let percent = if known.rotates() { 50 } else { 95 };
+    let percent = if known.is_rotating() { 50 } else { 95 };
     let target = |name| {
         let latency = known.step(name)?.latency_us?;
-        let of = if known.rotates() {
+        let of = if known.is_rotating() {
             latency.p50
         } else {
             latency.p95

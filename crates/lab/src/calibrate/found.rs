@@ -1,8 +1,8 @@
 //! The result of a calibration step.
 
 use crate::calibrate::calibration::DEPTH_MAX;
-use crate::calibrate::load::Load;
-use crate::calibrate::steady::{self, Window, tail};
+use crate::calibrate::load::StepLoad;
+use crate::calibrate::steady::{self, RateWindow, tail};
 use serde::{Deserialize, Serialize};
 use weir_measure::Histogram;
 
@@ -14,12 +14,12 @@ const MOST: f64 = 1e12;
 
 /// The result of one step.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Found {
+pub struct StepResult {
     /// The name of the step.
     pub name: String,
     /// The requests of the step.
     #[serde(flatten)]
-    pub load: Load,
+    pub load: StepLoad,
     /// The mean of the steady windows, in bytes per second.
     pub bytes_per_second: f64,
     /// Half of the width of that mean's 95 % confidence interval. `None` with fewer than two
@@ -32,13 +32,13 @@ pub struct Found {
     /// The number of windows at the beginning that do not count.
     pub skipped: usize,
     /// All windows of the step, in their order.
-    pub windows: Vec<Window>,
+    pub windows: Vec<RateWindow>,
     /// The duration of the step in seconds.
     pub seconds: f64,
     /// The number of requests that completed in that time.
     pub requests: u64,
     /// The latency in the steady windows. `None` without such a window.
-    pub latency_us: Option<Latency>,
+    pub latency_us: Option<StepLatency>,
     /// The part of the time in which the measuring thread waited for a processor. `None` if that is
     /// not known.
     pub processor_wait: Option<f64>,
@@ -46,7 +46,7 @@ pub struct Found {
 
 /// The latency of requests from submission to completion, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Latency {
+pub struct StepLatency {
     /// The mean latency of the requests.
     pub mean: f64,
     /// The median, which is at most 0.8 % above the exact one. The next two have the same
@@ -60,12 +60,12 @@ pub struct Latency {
     pub max: f64,
 }
 
-impl Found {
+impl StepResult {
     /// Evaluates the windows of a step and the latencies in each.
     pub(crate) fn new(
         name: &str,
-        load: Load,
-        windows: Vec<Window>,
+        load: StepLoad,
+        windows: Vec<RateWindow>,
         latencies: &[Histogram],
         (seconds, requests): (f64, u64),
     ) -> Self {
@@ -87,7 +87,7 @@ impl Found {
             seconds,
             requests,
             // Latencies are those of the same windows as the mean.
-            latency_us: Latency::of(&latencies[skipped.min(latencies.len())..]),
+            latency_us: StepLatency::of(&latencies[skipped.min(latencies.len())..]),
             processor_wait: None,
         }
     }
@@ -107,7 +107,7 @@ impl Found {
             && self.skipped <= self.windows.len()
             && self.requests <= MOST as u64
             && self.processor_wait.is_none_or(|part| is_rate(&part))
-            && self.latency_us.is_none_or(Latency::is_possible)
+            && self.latency_us.is_none_or(StepLatency::is_possible)
     }
 
     /// Returns the requests per second in the steady windows.
@@ -141,7 +141,7 @@ impl Found {
     }
 }
 
-impl Latency {
+impl StepLatency {
     fn is_possible(self) -> bool {
         let all = [self.mean, self.p50, self.p95, self.p99, self.max];
         all.iter().all(|us| (0.0..=MOST).contains(us))

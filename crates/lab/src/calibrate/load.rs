@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The order of the positions of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Pattern {
+pub enum LoadPattern {
     /// One after the other, and again from the beginning of the area.
     Sequential,
     /// Each position with the same probability.
@@ -23,9 +23,9 @@ pub struct Area {
 
 /// A closed loop of requests that keeps a number of them in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Load {
+pub struct StepLoad {
     /// The order of the requests.
-    pub pattern: Pattern,
+    pub pattern: LoadPattern,
     /// The percentage of writes among the requests.
     pub writes: u8,
     /// The length of each request in bytes, a multiple of 4096.
@@ -44,11 +44,11 @@ impl Area {
     }
 }
 
-impl Load {
+impl StepLoad {
     /// Returns random reads of this length and depth.
     pub const fn random(length: u32, depth: u32) -> Self {
         Self {
-            pattern: Pattern::Random,
+            pattern: LoadPattern::Random,
             writes: 0,
             length,
             depth,
@@ -59,7 +59,7 @@ impl Load {
     /// Returns sequential reads of this length and depth.
     pub const fn sequential(length: u32, depth: u32) -> Self {
         Self {
-            pattern: Pattern::Sequential,
+            pattern: LoadPattern::Sequential,
             ..Self::random(length, depth)
         }
     }

@@ -1,13 +1,13 @@
 //! The measurement of one calibration step.
 
-use crate::calibrate::found::Found;
-use crate::calibrate::load::{Area, Load, Pattern};
-use crate::calibrate::plan::Step;
+use crate::calibrate::found::StepResult;
+use crate::calibrate::load::{Area, LoadPattern, StepLoad};
+use crate::calibrate::plan::CalibrationStep;
 use crate::calibrate::stamp::{self, BLOCK};
 use crate::calibrate::steady::{self, tail};
 use weir_core::{Flags, Instant, Op, Span};
 use weir_measure::Histogram;
-use weir_model::load::{Io, Rng, Source};
+use weir_model::load::{Io, RequestSource, Rng};
 
 /// The number of windows of a step that takes all its time.
 const WINDOWS: u64 = 24;
@@ -22,9 +22,9 @@ const SURE: f64 = 0.01;
 /// A step in progress: a source of requests that ends when its time is over or, if it may end
 /// early, when its mean is certain.
 #[derive(Debug)]
-pub struct Measurement {
+pub struct StepMeasurement {
     name: String,
-    load: Load,
+    load: StepLoad,
     area: Area,
     early: bool,
     /// True if a flush must still be issued when all requests have completed.
@@ -47,22 +47,22 @@ pub struct Measurement {
     latest: Span,
     /// The time at which the next request may be issued, if there is a rate.
     due: Instant,
-    window: Window,
-    windows: Vec<steady::Window>,
+    window: OpenWindow,
+    windows: Vec<steady::RateWindow>,
     latencies: Vec<Histogram>,
     failed: Option<Io>,
 }
 
 /// The window in progress. It begins and ends with a completion.
 #[derive(Debug)]
-struct Window {
+struct OpenWindow {
     began: Option<Instant>,
     bytes: u64,
     answers: u64,
     latency: Histogram,
 }
 
-impl Window {
+impl OpenWindow {
     fn new(began: Option<Instant>) -> Self {
         Self {
             began,
@@ -73,10 +73,10 @@ impl Window {
     }
 }
 
-impl Measurement {
+impl StepMeasurement {
     /// Creates the measurement of a step that takes about `limit` at most. It stops early enough
     /// that the requests in flight complete by then.
-    pub fn new(step: &Step, limit: Span) -> Self {
+    pub fn new(step: &CalibrationStep, limit: Span) -> Self {
         Self {
             name: step.name.clone(),
             load: step.load,
@@ -94,7 +94,7 @@ impl Measurement {
             place: 0,
             latest: Span::ZERO,
             due: Instant::ZERO,
-            window: Window::new(None),
+            window: OpenWindow::new(None),
             windows: Vec::new(),
             latencies: Vec::new(),
             failed: None,
@@ -114,7 +114,7 @@ impl Measurement {
     /// Returns the number of bytes from the beginning of the drive that the step wrote without a
     /// gap.
     pub fn written(&self) -> u64 {
-        let fills = self.load.pattern == Pattern::Sequential && self.load.writes == 100;
+        let fills = self.load.pattern == LoadPattern::Sequential && self.load.writes == 100;
         if !fills || self.area.from > 0 || self.failed.is_some() {
             return 0;
         }
@@ -123,12 +123,12 @@ impl Measurement {
     }
 
     /// Returns the result of a finished step, or `None` if no request completed or one failed.
-    pub fn found(&self) -> Option<Found> {
+    pub fn found(&self) -> Option<StepResult> {
         if self.failed.is_some() || self.answered == 0 {
             return None;
         }
         let seconds = self.elapsed().as_nanos() as f64 / 1e9;
-        Some(Found::new(
+        Some(StepResult::new(
             &self.name,
             self.load,
             self.windows.clone(),
@@ -163,12 +163,12 @@ impl Measurement {
     fn request(&mut self, now: Instant) -> Io {
         let places = self.area.places(self.load.length).max(1);
         let place = match self.load.pattern {
-            Pattern::Sequential => {
+            LoadPattern::Sequential => {
                 // Sequential requests start again at the beginning of the area.
                 self.place += 1;
                 (self.place - 1) % places
             }
-            Pattern::Random => self.rng.range(0, places - 1),
+            LoadPattern::Random => self.rng.range(0, places - 1),
         };
         // No random number is drawn for pure reads and writes, so that their positions stay the
         // same.
@@ -195,7 +195,7 @@ impl Measurement {
             // The first completions may all have waited for this process, so the first window
             // begins after a full depth of them.
             if self.answered >= u64::from(self.load.depth) {
-                self.window = Window::new(Some(now));
+                self.window = OpenWindow::new(Some(now));
             }
             return;
         };
@@ -205,9 +205,9 @@ impl Measurement {
         if length < whole || self.window.answers < ANSWERS {
             return;
         }
-        let ended = std::mem::replace(&mut self.window, Window::new(Some(now)));
+        let ended = std::mem::replace(&mut self.window, OpenWindow::new(Some(now)));
         let seconds = length.as_nanos() as f64 / 1e9;
-        self.windows.push(steady::Window {
+        self.windows.push(steady::RateWindow {
             seconds,
             bytes_per_second: ended.bytes as f64 / seconds,
         });
@@ -223,7 +223,7 @@ impl Measurement {
     }
 }
 
-impl Source for Measurement {
+impl RequestSource for StepMeasurement {
     fn next(&mut self, now: Instant) -> weir_model::load::Step {
         let began = *self.began.get_or_insert(now);
         // Requests in flight must complete before the limit.

@@ -1,9 +1,9 @@
 //! Calibration: the capacity of a drive, found by measuring it.
 //!
-//! A [`Plan`] selects the next [`Step`] and the time that it may take. A [`Measurement`] performs
+//! A [`CalibrationPlan`] selects the next [`CalibrationStep`] and the time that it may take. A [`StepMeasurement`] performs
 //! the step. It is a [`Source`](weir_model::load::Source) of requests without a clock and without
-//! I/O, which detects when the drive is steady and returns the result as a [`Found`]. The results
-//! are collected in a [`Calibration`], from which a [`Capacity`] and the lines of [`cost`] are
+//! I/O, which detects when the drive is steady and returns the result as a [`StepResult`]. The results
+//! are collected in a [`Calibration`], from which a [`MeasuredCapacity`] and the lines of [`cost`] are
 //! derived. Before any write, a [`Survey`] checks whether the data on the drive may be overwritten.
 //! Blocks that measurements write have a stamp, by which they are recognised later.
 //!
@@ -20,12 +20,12 @@ mod stamp;
 mod steady;
 mod survey;
 
-pub use calibration::{Calibration, Target};
-pub use capacity::{Capacity, Figure, floor_to_three};
-pub use found::{Found, Latency};
-pub use load::{Area, Load, Pattern};
-pub use measurement::Measurement;
-pub use plan::{Plan, Step, step};
+pub use calibration::{Calibration, CalibrationTarget};
+pub use capacity::{CapacityFigure, MeasuredCapacity, floor_to_three};
+pub use found::{StepLatency, StepResult};
+pub use load::{Area, LoadPattern, StepLoad};
+pub use measurement::StepMeasurement;
+pub use plan::{CalibrationPlan, CalibrationStep, step};
 pub use stamp::BLOCK;
-pub use steady::{Tail, Window, tail};
-pub use survey::{Survey, Verdict};
+pub use steady::{RateWindow, Tail, tail};
+pub use survey::{Survey, SurveyVerdict};

@@ -1,8 +1,8 @@
 //! The plan of a calibration: the order of its steps and the time for each.
 
-use crate::calibrate::calibration::{Calibration, Target};
-use crate::calibrate::found::Found;
-use crate::calibrate::load::{Area, Load};
+use crate::calibrate::calibration::{Calibration, CalibrationTarget};
+use crate::calibrate::found::StepResult;
+use crate::calibrate::load::{Area, StepLoad};
 use crate::calibrate::stamp::BLOCK;
 use weir_core::Span;
 
@@ -55,13 +55,13 @@ const DEPTHS: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 /// The number of bytes that must have been written before a sparse target is read.
 const ENOUGH: u64 = 4 << 20;
 
-/// A step of a calibration, as [`Plan::next`] returns it.
+/// A step of a calibration, as [`CalibrationPlan::next`] returns it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Step {
+pub struct CalibrationStep {
     /// The name of the step in results.
     pub name: String,
     /// The requests of the step.
-    pub load: Load,
+    pub load: StepLoad,
     /// The part of the drive that is used.
     pub area: Area,
     /// The weight by which the remaining time is divided among steps.
@@ -76,7 +76,7 @@ pub struct Step {
 
 /// The part of the drive to which a step's requests go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum StepPlace {
     All,
     /// The last sixteenth of the target.
     End,
@@ -84,10 +84,10 @@ enum Place {
 
 /// A step whose area and rate are not known before it begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Draft {
+struct StepDraft {
     name: String,
-    load: Load,
-    place: Place,
+    load: StepLoad,
+    place: StepPlace,
     weight: u32,
     /// The step at 90 % of whose rate this one issues its requests.
     pace: Option<&'static str>,
@@ -95,14 +95,14 @@ struct Draft {
 
 /// The steps that can be measured on a target.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Plan {
-    target: Target,
-    drafts: Vec<Draft>,
+pub struct CalibrationPlan {
+    target: CalibrationTarget,
+    drafts: Vec<StepDraft>,
 }
 
-impl Plan {
+impl CalibrationPlan {
     /// Creates the plan of all steps that can be measured on the target, the most important first.
-    pub fn new(target: &Target) -> Self {
+    pub fn new(target: &CalibrationTarget) -> Self {
         let deep = target.depth.max(1);
         let (fill, mut drafts) = (writes_in_sequence(deep), reads(deep, target.rotational));
         if target.write {
@@ -119,8 +119,8 @@ impl Plan {
 
     /// Returns the next step, and the part of the remaining time that it may take. Returns `None`
     /// when no step is left.
-    pub fn next(&self, known: &Calibration, left: Span) -> Option<(Step, Span)> {
-        let open = self.open(known);
+    pub fn next(&self, known: &Calibration, left: Span) -> Option<(CalibrationStep, Span)> {
+        let open = self.remaining_steps(known);
         let (first, step) = open.first()?;
         let weights: u64 = open.iter().map(|(d, _)| u64::from(d.weight)).sum();
         // The remaining time is divided again at each step, so that time saved by one step goes to
@@ -134,27 +134,27 @@ impl Plan {
     }
 
     /// Returns the number of steps that are left.
-    pub fn left(&self, known: &Calibration) -> usize {
-        self.open(known).len()
+    pub fn steps_left(&self, known: &Calibration) -> usize {
+        self.remaining_steps(known).len()
     }
 
     /// Returns the steps that are left and can be measured.
-    fn open(&self, known: &Calibration) -> Vec<(&Draft, Step)> {
+    fn remaining_steps(&self, known: &Calibration) -> Vec<(&StepDraft, CalibrationStep)> {
         let left = self.drafts.iter().filter(|d| known.step(&d.name).is_none());
         left.filter_map(|draft| Some((draft, self.step(draft, known)?)))
             .collect()
     }
 
-    fn step(&self, draft: &Draft, known: &Calibration) -> Option<Step> {
+    fn step(&self, draft: &StepDraft, known: &Calibration) -> Option<CalibrationStep> {
         let area = self.area(draft, known)?;
         // The rate is known when the step begins, and is not used before.
         let rate = draft.pace.map(|of| {
-            let found = known.step(of).map(Found::requests_per_second);
+            let found = known.step(of).map(StepResult::requests_per_second);
             found.map_or(u64::MAX, |rate| (rate * 0.9).max(1.0) as u64)
         });
-        Some(Step {
+        Some(CalibrationStep {
             name: draft.name.clone(),
-            load: Load { rate, ..draft.load },
+            load: StepLoad { rate, ..draft.load },
             area,
             weight: draft.weight,
             flush: self.target.flush && draft.load.writes > 0,
@@ -163,7 +163,7 @@ impl Plan {
     }
 
     /// Returns the area of a step's requests, or `None` if the step has none on this target.
-    fn area(&self, draft: &Draft, known: &Calibration) -> Option<Area> {
+    fn area(&self, draft: &StepDraft, known: &Calibration) -> Option<Area> {
         let target = &self.target;
         let reads = draft.load.writes < 100;
         let filled = known.written.min(target.size);
@@ -180,53 +180,53 @@ impl Plan {
             return None;
         }
         let from = match draft.place {
-            Place::All => 0,
+            StepPlace::All => 0,
             // The end of a sparse target was not written.
-            Place::End if to < target.size / BLOCK * BLOCK => return None,
-            Place::End => (to - to / 16) / u64::from(LONG) * u64::from(LONG),
+            StepPlace::End if to < target.size / BLOCK * BLOCK => return None,
+            StepPlace::End => (to - to / 16) / u64::from(LONG) * u64::from(LONG),
         };
         let area = Area { from, to };
         (area.places(draft.load.length) > 0).then_some(area)
     }
 }
 
-fn draft(name: &str, load: Load, weight: u32) -> Draft {
+fn draft(name: &str, load: StepLoad, weight: u32) -> StepDraft {
     // Long requests get a smaller depth.
     let depth = load.depth.min(FLYING / load.length).max(1);
-    Draft {
+    StepDraft {
         name: name.to_owned(),
-        load: Load { depth, ..load },
-        place: Place::All,
+        load: StepLoad { depth, ..load },
+        place: StepPlace::All,
         weight,
         pace: None,
     }
 }
 
-fn at_the_end(draft: Draft) -> Draft {
-    Draft {
-        place: Place::End,
+fn at_the_end(draft: StepDraft) -> StepDraft {
+    StepDraft {
+        place: StepPlace::End,
         ..draft
     }
 }
 
-fn paced(draft: Draft, of: &'static str) -> Draft {
-    Draft {
+fn paced(draft: StepDraft, of: &'static str) -> StepDraft {
+    StepDraft {
         pace: Some(of),
         ..draft
     }
 }
 
-fn reads(deep: u32, rotational: bool) -> Vec<Draft> {
-    let sequential = Load::sequential(LONG, deep);
-    let random = Load::random(SHORT, deep);
-    let at = |depth| Load { depth, ..random };
+fn reads(deep: u32, rotational: bool) -> Vec<StepDraft> {
+    let sequential = StepLoad::sequential(LONG, deep);
+    let random = StepLoad::random(SHORT, deep);
+    let at = |depth| StepLoad { depth, ..random };
     let mut all = vec![
         draft(step::READ, sequential, 3),
         at_the_end(draft(step::READ_END, sequential, 3)),
         draft(step::READ_RANDOM, random, 8),
         draft(step::READ_ONE, at(1), 2),
-        draft(step::READER, Load::sequential(LONG, 1), 1),
-        draft(step::READ_SHORT, Load::sequential(SHORT, deep), 1),
+        draft(step::READER, StepLoad::sequential(LONG, 1), 1),
+        draft(step::READ_SHORT, StepLoad::sequential(SHORT, deep), 1),
         paced(draft(step::READ_PACED, random, 2), step::READ_RANDOM),
     ];
     // A disk serves few requests per second, so that each measurement takes long. The depths at
@@ -238,28 +238,32 @@ fn reads(deep: u32, rotational: bool) -> Vec<Draft> {
     let lengths: &[u32] = if rotational { &[64] } else { &[16, 64, 256] };
     let longer = lengths
         .iter()
-        .map(|kib| (kib, Load::random(kib << 10, deep)));
+        .map(|kib| (kib, StepLoad::random(kib << 10, deep)));
     all.extend(longer.map(|(kib, load)| draft(&format!("read-random-{kib}KiB"), load, 1)));
     all
 }
 
 /// Returns sequential writes of the full weight, because a drive may have faster cells or a buffer
 /// in front of slower ones.
-fn writes_in_sequence(deep: u32) -> Draft {
-    draft(step::WRITE, Load::sequential(LONG, deep).writing(100), 8)
+fn writes_in_sequence(deep: u32) -> StepDraft {
+    draft(
+        step::WRITE,
+        StepLoad::sequential(LONG, deep).writing(100),
+        8,
+    )
 }
 
-fn writes(deep: u32) -> Vec<Draft> {
-    let sequential = Load::sequential(LONG, deep).writing(100);
-    let random = Load::random(SHORT, deep).writing(100);
-    let at = |depth| Load { depth, ..random };
+fn writes(deep: u32) -> Vec<StepDraft> {
+    let sequential = StepLoad::sequential(LONG, deep).writing(100);
+    let random = StepLoad::random(SHORT, deep).writing(100);
+    let at = |depth| StepLoad { depth, ..random };
     let mut all = vec![
         draft(step::WRITE_RANDOM, random, 12),
         at_the_end(draft(step::WRITE_END, sequential, 4)),
         draft(step::WRITE_ONE, at(1), 2),
         draft(
             step::WRITE_SHORT,
-            Load::sequential(SHORT, deep).writing(100),
+            StepLoad::sequential(SHORT, deep).writing(100),
             2,
         ),
         paced(draft(step::WRITE_PACED, random, 2), step::WRITE_RANDOM),

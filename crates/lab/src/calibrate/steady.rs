@@ -23,7 +23,7 @@ const CHANCE: f64 = 2.0;
 
 /// A part of a step, from one completion to another.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Window {
+pub struct RateWindow {
     /// The length of the window in seconds.
     pub seconds: f64,
     /// The rate of reads and writes in it, in bytes per second.
@@ -45,7 +45,7 @@ pub struct Tail {
 }
 
 /// Cuts off the beginning. Returns `None` without windows.
-pub fn tail(windows: &[Window]) -> Option<Tail> {
+pub fn tail(windows: &[RateWindow]) -> Option<Tail> {
     let rates: Vec<f64> = windows.iter().map(|w| w.bytes_per_second).collect();
     let count = windows.len();
     // At most half of the windows are cut off.
@@ -73,11 +73,11 @@ pub fn tail(windows: &[Window]) -> Option<Tail> {
 /// Returns the total bytes divided by the total time, and the confidence interval of that ratio. A
 /// mean of the rates would be too high if completions come in bursts, because a window with a burst
 /// is short.
-pub(crate) fn mean(windows: &[Window]) -> Option<Interval> {
+pub(crate) fn mean(windows: &[RateWindow]) -> Option<Interval> {
     let seconds: f64 = windows.iter().map(|w| w.seconds).sum();
     let bytes: f64 = windows.iter().map(|w| w.bytes_per_second * w.seconds).sum();
     let mean = bytes / seconds.max(1e-9);
-    let off = |w: &Window| (w.bytes_per_second - mean) * w.seconds;
+    let off = |w: &RateWindow| (w.bytes_per_second - mean) * w.seconds;
     let off: Vec<f64> = windows.iter().map(off).collect();
     let length = seconds / windows.len().max(1) as f64;
     let half = Interval::of(&off)?.half / length.max(1e-9);
@@ -145,8 +145,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn even(rates: &[f64]) -> Vec<Window> {
-        let window = |rate: &f64| Window {
+    fn even(rates: &[f64]) -> Vec<RateWindow> {
+        let window = |rate: &f64| RateWindow {
             seconds: 0.5,
             bytes_per_second: *rate,
         };
@@ -159,11 +159,11 @@ mod tests {
 
     #[test]
     fn bursts_after_pauses_do_not_raise_the_mean() {
-        let pause = Window {
+        let pause = RateWindow {
             seconds: 0.9,
             bytes_per_second: 100.0 / 0.9,
         };
-        let burst = Window {
+        let burst = RateWindow {
             seconds: 0.1,
             bytes_per_second: 1000.0,
         };

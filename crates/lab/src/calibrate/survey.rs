@@ -4,7 +4,7 @@ use crate::calibrate::stamp::{self, BLOCK};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use weir_core::{Flags, Instant, Op};
-use weir_model::load::{Io, Source, Step};
+use weir_model::load::{Io, RequestSource, Step};
 
 /// The number of bytes at either end that are read completely. Partition tables, file systems and
 /// volume managers keep their metadata there.
@@ -14,7 +14,7 @@ const DEPTH: usize = 32;
 
 /// The kind of data on a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum SurveyVerdict {
     /// Only zeroes were found.
     Empty,
     /// Only zeroes and blocks of measurements were found.
@@ -72,18 +72,18 @@ impl Survey {
     }
 
     /// Returns the verdict of a finished survey.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> SurveyVerdict {
         match (self.foreign, self.unreadable) {
             // Foreign data weighs more than an unreadable block.
-            (Some(at), _) => Verdict::Foreign(at),
-            (None, Some(at)) => Verdict::Unreadable(at),
-            (None, None) if self.own > 0 => Verdict::Own,
-            (None, None) => Verdict::Empty,
+            (Some(at), _) => SurveyVerdict::Foreign(at),
+            (None, Some(at)) => SurveyVerdict::Unreadable(at),
+            (None, None) if self.own > 0 => SurveyVerdict::Own,
+            (None, None) => SurveyVerdict::Empty,
         }
     }
 }
 
-impl Source for Survey {
+impl RequestSource for Survey {
     fn next(&mut self, now: Instant) -> Step {
         // One foreign or unreadable block decides, so that the rest need not be read.
         let ends = self.foreign.is_some() || self.unreadable.is_some() || self.places.is_empty();
@@ -145,7 +145,7 @@ mod tests {
     const SAMPLES: u64 = 4096;
 
     /// Surveys a drive whose blocks `fill` writes.
-    fn survey(size: u64, fill: impl Fn(u64, &mut Vec<u8>)) -> Verdict {
+    fn survey(size: u64, fill: impl Fn(u64, &mut Vec<u8>)) -> SurveyVerdict {
         let mut survey = Survey::new(size, slice::from_ref(&(0..size)), SAMPLES);
         let mut looked = 0;
         loop {
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn zeroes_are_empty_and_stamped_blocks_are_own() {
         for size in [0, BLOCK, 3 << 20, (1 << 40) + 512] {
-            assert_eq!(survey(size, zeroes), Verdict::Empty);
+            assert_eq!(survey(size, zeroes), SurveyVerdict::Empty);
         }
         let half = |at: u64, into: &mut Vec<u8>| {
             if at < 1 << 30 {
@@ -184,7 +184,7 @@ mod tests {
                 zeroes(at, into);
             }
         };
-        assert_eq!(survey(1 << 33, half), Verdict::Own);
+        assert_eq!(survey(1 << 33, half), SurveyVerdict::Own);
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
                 }
             };
             let found = survey(size, fill);
-            assert_eq!(found, Verdict::Foreign(at / BLOCK * BLOCK), "{at}");
+            assert_eq!(found, SurveyVerdict::Foreign(at / BLOCK * BLOCK), "{at}");
         }
     }
 
@@ -232,7 +232,7 @@ mod tests {
                 zeroes(offset, into);
                 into[7] = u8::from(offset == at);
             };
-            assert_eq!(survey(size, fill), Verdict::Foreign(at));
+            assert_eq!(survey(size, fill), SurveyVerdict::Foreign(at));
         }
     }
 
@@ -248,6 +248,6 @@ mod tests {
         survey.received(&io, 4000, &[0; 9000]);
         survey.completed(Instant::ZERO, &io, true);
         assert_eq!(survey.next(Instant::ZERO), Step::Finished);
-        assert_eq!(survey.verdict(), Verdict::Unreadable(0));
+        assert_eq!(survey.verdict(), SurveyVerdict::Unreadable(0));
     }
 }

@@ -14,13 +14,13 @@ pub struct Experiment {
     /// The path of the job file.
     pub jobs: PathBuf,
     /// The contents of the settings file.
-    pub setting: Setting,
+    pub setting: ExperimentSetting,
 }
 
 /// The contents of a settings file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Setting {
+pub struct ExperimentSetting {
     /// A description of the experiment, in a line.
     pub about: String,
     /// The job file, if its name differs from that of the settings file.
@@ -28,7 +28,7 @@ pub struct Setting {
     /// The drive of all cases.
     pub drive: NullBlk,
     /// The cases, in the order of the page.
-    pub case: Vec<Case>,
+    pub case: Vec<ConformanceCase>,
 }
 
 /// The parameters of `null_blk`, which the lab loads with one hardware queue.
@@ -47,7 +47,7 @@ pub struct NullBlk {
 /// A setting of elevator and groups.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Case {
+pub struct ConformanceCase {
     /// The name of the case.
     pub name: String,
     /// The name of Weir's policy, which is also the name of Linux's elevator.
@@ -70,7 +70,7 @@ pub struct Case {
     pub model: Option<String>,
     /// The groups below the root, parents first.
     #[serde(default)]
-    pub group: Vec<Group>,
+    pub group: Vec<ExperimentGroup>,
     /// The sections of the job file that run. All of them run if none is named.
     #[serde(default)]
     pub jobs: Vec<String>,
@@ -79,7 +79,7 @@ pub struct Case {
 /// A group, or several groups with the same settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Group {
+pub struct ExperimentGroup {
     /// The name of the group. If it has a parent, the parent's name and a slash precede it.
     pub name: String,
     /// The number of groups. Several groups are called `NAME-1`, `NAME-2` and so on.
@@ -106,7 +106,7 @@ const fn one() -> u32 {
     1
 }
 
-impl Group {
+impl ExperimentGroup {
     /// Returns the names of all groups that this setting describes.
     pub fn names(&self) -> Vec<String> {
         match self.count {
@@ -124,7 +124,7 @@ impl Group {
 /// A section of the job file in one group or in several alike. Each player has its own row in the
 /// results.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Player {
+pub struct JobPlayer {
     /// The name of the player in rows.
     pub name: String,
     /// The section of the job file.
@@ -133,9 +133,9 @@ pub struct Player {
     pub groups: Vec<String>,
 }
 
-impl Case {
+impl ConformanceCase {
     /// Returns the players. Sections that no group names run in the root.
-    pub fn players(&self, sections: &[String]) -> Vec<Player> {
+    pub fn players(&self, sections: &[String]) -> Vec<JobPlayer> {
         let mut players = Vec::new();
         for group in &self.group {
             for section in &group.jobs {
@@ -152,7 +152,7 @@ impl Case {
                     section.clone()
                 };
                 let (section, groups) = (section.clone(), group.names());
-                players.push(Player {
+                players.push(JobPlayer {
                     name,
                     section,
                     groups,
@@ -164,7 +164,7 @@ impl Case {
         let plays = |s: &&String| self.jobs.is_empty() || self.jobs.contains(s);
         for section in sections.iter().filter(|s| !named(s)).filter(plays) {
             let (name, section) = (section.clone(), section.clone());
-            players.push(Player {
+            players.push(JobPlayer {
                 name,
                 section,
                 groups: Vec::new(),
@@ -195,7 +195,7 @@ impl Experiment {
         let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
         let text = fs::read_to_string(file).map_err(|e| wrong(&e))?;
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        let setting: Setting = toml::from_str(&text).map_err(|e| wrong(&e))?;
+        let setting: ExperimentSetting = toml::from_str(&text).map_err(|e| wrong(&e))?;
         let jobs = setting
             .jobs
             .clone()

@@ -5,8 +5,8 @@
 //! sources the experiment, which is a shell file, and waits for the processes in `PIDS`. The
 //! variable `SEED` selects another sample.
 
-use crate::conformance::experiment::{Case, Experiment, Group, Player};
-use crate::conformance::sample::Sample;
+use crate::conformance::experiment::{ConformanceCase, Experiment, ExperimentGroup, JobPlayer};
+use crate::conformance::sample::PlayerSample;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
@@ -20,14 +20,14 @@ const PATIENCE_S: u32 = 60;
 
 /// A lab and a directory for its output.
 #[derive(Clone, Debug)]
-pub struct Lab {
+pub struct NullBlkLab {
     /// The directory of the lab.
     pub directory: PathBuf,
     /// A directory for temporary files. Its contents are removed.
     pub scratch: PathBuf,
 }
 
-impl Lab {
+impl NullBlkLab {
     /// Runs a case once.
     ///
     /// # Errors
@@ -35,9 +35,9 @@ impl Lab {
     pub fn play(
         &self,
         experiment: &Experiment,
-        case: &Case,
+        case: &ConformanceCase,
         run: u32,
-    ) -> Result<Vec<Sample>, String> {
+    ) -> Result<Vec<PlayerSample>, String> {
         let players = case.players(&experiment.sections()?);
         // Results of an earlier run must not be read.
         let _ = fs::remove_dir_all(&self.scratch);
@@ -64,7 +64,7 @@ impl Lab {
                     let (name, case) = (&experiment.name, &case.name);
                     format!("{name}: {case}: run {run}: {e} (the lab ended with {status})")
                 })?;
-                parts.push(Sample {
+                parts.push(PlayerSample {
                     case: case.name.clone(),
                     run,
                     player: player.name.clone(),
@@ -72,14 +72,18 @@ impl Lab {
                     latency: report.latency,
                 });
             }
-            samples.extend(Sample::pooled(&parts));
+            samples.extend(PlayerSample::pooled(&parts));
         }
         Ok(samples)
     }
 }
 
 /// Returns the experiment as a file for the guest's shell.
-fn script(experiment: &Experiment, case: &Case, players: &[Player]) -> Result<String, String> {
+fn script(
+    experiment: &Experiment,
+    case: &ConformanceCase,
+    players: &[JobPlayer],
+) -> Result<String, String> {
     let policy = policy::find(&case.policy).map_err(|e| e.to_string())?;
     let elevator = policy.elevator.kind().name;
     let jobs = experiment.jobs.canonicalize().map_err(|e| e.to_string())?;
@@ -130,7 +134,7 @@ const PLAY: &str = r#"play() {
 }
 "#;
 
-fn knobs(text: &mut String, group: &Group, name: &str, bfq: bool) {
+fn knobs(text: &mut String, group: &ExperimentGroup, name: &str, bfq: bool) {
     if let Some(parent) = group.parent() {
         // The files of a group exist once its parent has enabled the controller for its children.
         let _ = writeln!(text, "echo +io > $CG/{parent}/cgroup.subtree_control");
@@ -156,14 +160,14 @@ fn knobs(text: &mut String, group: &Group, name: &str, bfq: bool) {
 }
 
 /// The results that fio reports for one job.
-struct Report {
+struct JobReport {
     /// The bandwidth in bytes per second.
     bandwidth: f64,
     /// The mean, median and 99th percentile of latency, in microseconds.
     latency: [f64; 3],
 }
 
-fn report(file: &Path) -> Result<Report, String> {
+fn report(file: &Path) -> Result<JobReport, String> {
     let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
     let text = fs::read_to_string(file).map_err(|e| wrong(&e))?;
     // fio may print warnings before the JSON document.
@@ -185,7 +189,7 @@ fn report(file: &Path) -> Result<Report, String> {
     let missing = || wrong(&"fio's report is not complete");
     let found: Option<Vec<f64>> = found.into_iter().map(Value::as_f64).collect();
     let found = found.ok_or_else(missing)?;
-    Ok(Report {
+    Ok(JobReport {
         bandwidth: found[0],
         latency: [found[1] / 1e3, found[2] / 1e3, found[3] / 1e3],
     })

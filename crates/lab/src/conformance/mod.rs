@@ -17,7 +17,7 @@ pub mod verdict;
 
 use experiment::Experiment;
 use rayon::prelude::*;
-use sample::Sample;
+use sample::PlayerSample;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -37,7 +37,7 @@ pub fn root() -> PathBuf {
 ///
 /// # Errors
 /// Returns an error if the file does not contain samples.
-pub fn stored(directory: &Path, experiment: &Experiment) -> Result<Vec<Sample>, String> {
+pub fn stored(directory: &Path, experiment: &Experiment) -> Result<Vec<PlayerSample>, String> {
     let file = directory.join(format!("{}.txt", experiment.name));
     match fs::read_to_string(&file) {
         Ok(text) => sample::read(&text).map_err(|e| format!("{}: {e}", file.display())),
@@ -50,14 +50,14 @@ pub fn stored(directory: &Path, experiment: &Experiment) -> Result<Vec<Sample>, 
 ///
 /// # Errors
 /// Returns an error if a file cannot be read or a case cannot be run.
-pub fn compare() -> Result<page::Written, String> {
+pub fn compare() -> Result<page::ConformancePage, String> {
     let experiments = Experiment::all(&root().join("experiments"))?;
-    let mut compared: page::Compared<'_> = Vec::new();
+    let mut compared: page::ComparedExperiments<'_> = Vec::new();
     for experiment in &experiments {
         let linux = stored(&root().join("linux"), experiment)?;
         let mut cases = Vec::new();
         for case in &experiment.setting.case {
-            let linux: Vec<Sample> = linux
+            let linux: Vec<PlayerSample> = linux
                 .iter()
                 .filter(|s| s.case == case.name)
                 .cloned()
@@ -69,7 +69,7 @@ pub fn compare() -> Result<page::Written, String> {
             }
             let runs = (1..=RUNS).into_par_iter();
             let weir = runs.map(|run| play::play(experiment, case, run, SECONDS));
-            let weir: Result<Vec<Vec<Sample>>, String> = weir.collect();
+            let weir: Result<Vec<Vec<PlayerSample>>, String> = weir.collect();
             cases.push((case, verdict::rows(&linux, &weir?.concat())));
         }
         compared.push((experiment, cases));

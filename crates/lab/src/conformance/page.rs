@@ -1,17 +1,20 @@
 //! Writes the page, which summarises the comparison and shows the rows that differ, and the table
 //! of all rows.
 
-use crate::conformance::experiment::{Case, Experiment};
-use crate::conformance::verdict::{Figure, Row, TOLERANCE, Verdict};
+use crate::conformance::experiment::{ConformanceCase, Experiment};
+use crate::conformance::verdict::{ConformanceRow, RowFigure, RowVerdict, TOLERANCE};
 use std::fmt::Write as _;
 use weir_measure::Interval;
 
 /// The cases of each experiment with their rows, in the order of the page.
-pub type Compared<'a> = Vec<(&'a Experiment, Vec<(&'a Case, Vec<Row>)>)>;
+pub type ComparedExperiments<'a> = Vec<(
+    &'a Experiment,
+    Vec<(&'a ConformanceCase, Vec<ConformanceRow>)>,
+)>;
 
 /// The output of a comparison.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct ConformancePage {
     /// The text of `docs/conformance.md`: counts, experiments, and the rows that differ.
     pub page: String,
     /// The text of `docs/conformance.csv`: every row.
@@ -19,7 +22,7 @@ pub struct Written {
 }
 
 /// Writes a comparison of `runs` samples of `seconds` seconds on each side.
-pub fn write(compared: &Compared<'_>, runs: u32, seconds: u32) -> Written {
+pub fn write(compared: &ComparedExperiments<'_>, runs: u32, seconds: u32) -> ConformancePage {
     let mut page = head(runs, seconds);
     counts(&mut page, compared);
     page += "\n## Experiments\n\n";
@@ -33,16 +36,16 @@ pub fn write(compared: &Compared<'_>, runs: u32, seconds: u32) -> Written {
             for row in of_case {
                 rows += &record(experiment, case, row);
                 // The page shows only differences, and the table has every row.
-                if row.verdict() == Verdict::Differs {
+                if row.verdict() == RowVerdict::Differs {
                     page += &line(experiment, case, row);
                 }
             }
         }
     }
-    Written { page, rows }
+    ConformancePage { page, rows }
 }
 
-fn counts(text: &mut String, compared: &Compared<'_>) {
+fn counts(text: &mut String, compared: &ComparedExperiments<'_>) {
     let rows = || {
         compared
             .iter()
@@ -50,12 +53,12 @@ fn counts(text: &mut String, compared: &Compared<'_>) {
             .flat_map(|(_, rows)| rows)
     };
     let count = |verdict| rows().filter(|r| r.verdict() == verdict).count();
-    let (agree, differ) = (count(Verdict::Agrees), count(Verdict::Differs));
+    let (agree, differ) = (count(RowVerdict::Agrees), count(RowVerdict::Differs));
     let _ = writeln!(
         text,
         "\nOf {} rows, {agree} agree, {differ} differ and {} are inconclusive. {:.1} % of the conclusive rows agree.\n",
         rows().count(),
-        count(Verdict::Inconclusive),
+        count(RowVerdict::Inconclusive),
         // Inconclusive rows are left out of the percentage.
         100.0 * agree as f64 / ((agree + differ).max(1)) as f64
     );
@@ -63,7 +66,12 @@ fn counts(text: &mut String, compared: &Compared<'_>) {
     for (experiment, cases) in compared {
         for (case, rows) in cases {
             let count = |verdict| rows.iter().filter(|r| r.verdict() == verdict).count();
-            let counts = [Verdict::Agrees, Verdict::Differs, Verdict::Inconclusive].map(count);
+            let counts = [
+                RowVerdict::Agrees,
+                RowVerdict::Differs,
+                RowVerdict::Inconclusive,
+            ]
+            .map(count);
             let [agree, differ, open] = counts;
             let _ = writeln!(
                 text,
@@ -132,7 +140,7 @@ part after they have ended.
 }
 
 /// Returns the tunables that a case states.
-fn tunables(case: &Case) -> String {
+fn tunables(case: &ConformanceCase) -> String {
     let mut text = String::new();
     for (name, value) in case.iosched.iter().chain(&case.weir) {
         let _ = write!(text, ", `{name}` {value}");
@@ -141,7 +149,7 @@ fn tunables(case: &Case) -> String {
 }
 
 /// Returns a row that differs as a line of the page.
-fn line(experiment: &Experiment, case: &Case, row: &Row) -> String {
+fn line(experiment: &Experiment, case: &ConformanceCase, row: &ConformanceRow) -> String {
     let (name, unit) = unit(row.figure);
     let shown = |i: Interval| format!("{} ± {}", figure(i.mean * unit), figure(i.half * unit));
     format!(
@@ -157,12 +165,12 @@ fn line(experiment: &Experiment, case: &Case, row: &Row) -> String {
 
 /// Returns a row as a line of the table. The name of the case is quoted, because it contains
 /// commas. It contains no quotes.
-fn record(experiment: &Experiment, case: &Case, row: &Row) -> String {
+fn record(experiment: &Experiment, case: &ConformanceCase, row: &ConformanceRow) -> String {
     let (name, unit) = unit(row.figure);
     let verdict = match row.verdict() {
-        Verdict::Agrees => "agrees",
-        Verdict::Differs => "differs",
-        Verdict::Inconclusive => "inconclusive",
+        RowVerdict::Agrees => "agrees",
+        RowVerdict::Differs => "differs",
+        RowVerdict::Inconclusive => "inconclusive",
     };
     let shown = |i: Interval| format!("{},{}", figure(i.mean * unit), figure(i.half * unit));
     format!(
@@ -178,13 +186,13 @@ fn record(experiment: &Experiment, case: &Case, row: &Row) -> String {
 }
 
 /// Returns the name of a figure, and the factor by which it is multiplied for printing.
-fn unit(figure: Figure) -> (&'static str, f64) {
+fn unit(figure: RowFigure) -> (&'static str, f64) {
     match figure {
-        Figure::Total => ("MB/s", 1e-6),
-        Figure::Share => ("share %", 100.0),
-        Figure::Mean => ("mean us", 1.0),
-        Figure::P50 => ("p50 us", 1.0),
-        Figure::P99 => ("p99 us", 1.0),
+        RowFigure::Total => ("MB/s", 1e-6),
+        RowFigure::Share => ("share %", 100.0),
+        RowFigure::Mean => ("mean us", 1.0),
+        RowFigure::P50 => ("p50 us", 1.0),
+        RowFigure::P99 => ("p99 us", 1.0),
     }
 }
 

@@ -1,14 +1,16 @@
 //! Weir's side: runs the same job file, drive, elevator and groups in the simulator.
 
-use crate::conformance::experiment::{Case, Experiment, Group, NullBlk, Player};
-use crate::conformance::sample::Sample;
+use crate::conformance::experiment::{
+    ConformanceCase, Experiment, ExperimentGroup, JobPlayer, NullBlk,
+};
+use crate::conformance::sample::PlayerSample;
 use std::collections::BTreeMap;
 use weir_config::policy::{self, Policy};
 use weir_config::scenario::{self, Choice};
 use weir_core::random::Rng;
 use weir_core::{Capacity, Contract, GroupId, Knobs, Max, ROOT, Span, control};
 use weir_measure::Meter;
-use weir_sim::{ClientSpec, GroupSpec, Merging, NrRequests, Run, Scenario};
+use weir_sim::{ClientSpec, GroupSpec, MergeSettings, NrRequests, Scenario, SimRun};
 
 /// The number of bytes per second in one of `null_blk`'s megabytes: 20,971 in each of 50 ticks per
 /// second.
@@ -27,14 +29,14 @@ const BOUNDLESS: u64 = 1 << 40;
 /// Returns an error if experiment, case and policy do not fit together.
 pub fn play(
     experiment: &Experiment,
-    case: &Case,
+    case: &ConformanceCase,
     run: u32,
     seconds: u32,
-) -> Result<Vec<Sample>, String> {
+) -> Result<Vec<PlayerSample>, String> {
     let policy = policy(case)?;
     let players = case.players(&experiment.sections()?);
     let (scenario, owners) = scenario(experiment, case, run, seconds, &players, &policy)?;
-    let results = Run::new(&scenario, &policy, run).and_then(|run| run.run(|_| {}));
+    let results = SimRun::new(&scenario, &policy, run).and_then(|run| run.run(|_| {}));
     let results = results.map_err(|e| format!("{}: {e}", case.name))?;
     let mut meters: BTreeMap<(usize, usize), Meter> = BTreeMap::new();
     for (client, owner) in results.clients.into_iter().zip(owners) {
@@ -45,18 +47,24 @@ pub fn play(
     }
     let samples = players.iter().enumerate().filter_map(|(n, player)| {
         let parts = meters.iter().filter(|(owner, _)| owner.0 == n);
-        let parts: Vec<Sample> = parts
+        let parts: Vec<PlayerSample> = parts
             .map(|(_, meter)| sample(case, run, player, meter, seconds))
             .collect();
-        Sample::pooled(&parts)
+        PlayerSample::pooled(&parts)
     });
     Ok(samples.collect())
 }
 
-fn sample(case: &Case, run: u32, player: &Player, meter: &Meter, seconds: u32) -> Sample {
+fn sample(
+    case: &ConformanceCase,
+    run: u32,
+    player: &JobPlayer,
+    meter: &Meter,
+    seconds: u32,
+) -> PlayerSample {
     let latency = meter.latency();
     let us = |num| latency.quantile(num, 100) as f64 / 1e3;
-    Sample {
+    PlayerSample {
         case: case.name.clone(),
         run,
         player: player.name.clone(),
@@ -66,7 +74,7 @@ fn sample(case: &Case, run: u32, player: &Player, meter: &Meter, seconds: u32) -
 }
 
 /// Returns the policy with the settings of the case.
-fn policy(case: &Case) -> Result<Policy, String> {
+fn policy(case: &ConformanceCase) -> Result<Policy, String> {
     let policy = policy::find(&case.policy).map_err(|e| e.to_string())?;
     let stated = [("qos", &case.qos), ("model", &case.model)];
     let stated = stated
@@ -112,14 +120,14 @@ pub(crate) fn with_cost(policy: &Policy, stated: &[(&str, &str)]) -> Result<Poli
     policy::read(&lines.collect::<Vec<_>>().join("\n"), "").map_err(|e| format!("{e:?}"))
 }
 
-fn drive(null_blk: NullBlk) -> weir_model::drive::Config {
+fn drive(null_blk: NullBlk) -> weir_model::drive::DriveConfig {
     // `null_blk` grants its bandwidth 50 times per second (`TICKS_PER_SEC`).
     let tick = if null_blk.mbps > 0 {
         Span::from_millis(20)
     } else {
         Span::ZERO
     };
-    weir_model::drive::Config::Null(weir_model::drive::null::Config {
+    weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig {
         service: Span::from_micros(null_blk.service_us),
         tags: null_blk.tags,
         queues: 1,
@@ -131,7 +139,7 @@ fn drive(null_blk: NullBlk) -> weir_model::drive::Config {
 }
 
 /// The indices of a client's player and of the player's group.
-type Owner = (usize, usize);
+type ClientOwner = (usize, usize);
 
 /// Returns a job file's scenario without clients and groups.
 fn without_groups(all: &Scenario) -> Scenario {
@@ -155,12 +163,12 @@ fn without_groups(all: &Scenario) -> Scenario {
 
 fn scenario(
     experiment: &Experiment,
-    case: &Case,
+    case: &ConformanceCase,
     run: u32,
     seconds: u32,
-    players: &[Player],
+    players: &[JobPlayer],
     policy: &Policy,
-) -> Result<(Scenario, Vec<Owner>), String> {
+) -> Result<(Scenario, Vec<ClientOwner>), String> {
     let script = scenario::load(&experiment.jobs)
         .map_err(|e| format!("{}: {e:?}", experiment.jobs.display()))?;
     let drive = drive(experiment.setting.drive);
@@ -177,9 +185,9 @@ fn scenario(
     let mut scenario = without_groups(&all);
     scenario.name = format!("{}: {}", experiment.name, case.name);
     scenario.adapter.nr_requests = NrRequests::Each(case.nr_requests);
-    scenario.merging = Merging {
+    scenario.merging = MergeSettings {
         nomerges: case.nomerges,
-        ..Merging::LINUX
+        ..MergeSettings::LINUX
     };
     let mut groups = BTreeMap::new();
     for group in &case.group {
@@ -238,7 +246,7 @@ fn of(section: &str, client: &str) -> bool {
     })
 }
 
-fn spec(group: &Group, parent: GroupId) -> Result<GroupSpec, String> {
+fn spec(group: &ExperimentGroup, parent: GroupId) -> Result<GroupSpec, String> {
     let mut max = Max::NONE;
     for (name, value) in &group.max {
         let limit = match name.as_str() {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// The results of a player in one run of a case. If it runs in several groups, bandwidths are added
 /// up and latencies averaged.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Sample {
+pub struct PlayerSample {
     /// The name of the case.
     pub case: String,
     /// The number of the run, from 1.
@@ -19,7 +19,7 @@ pub struct Sample {
     pub latency: [f64; 3],
 }
 
-impl Sample {
+impl PlayerSample {
     /// Combines the samples of a player in several groups. Returns `None` without samples.
     pub fn pooled(parts: &[Self]) -> Option<Self> {
         let mut all = parts.first()?.clone();
@@ -32,7 +32,7 @@ impl Sample {
 }
 
 /// Formats samples as text, one per line.
-pub fn write(samples: &[Sample]) -> String {
+pub fn write(samples: &[PlayerSample]) -> String {
     let mut text = "# case | run | player | bytes/s | latency in us: mean, p50, p99\n".to_owned();
     for s in samples {
         let [mean, p50, p99] = s.latency;
@@ -49,16 +49,16 @@ pub fn write(samples: &[Sample]) -> String {
 ///
 /// # Errors
 /// Returns the first line that is not a sample.
-pub fn read(text: &str) -> Result<Vec<Sample>, String> {
+pub fn read(text: &str) -> Result<Vec<PlayerSample>, String> {
     let lines = text.lines().filter(|l| !l.starts_with('#'));
     lines
         .map(|line| parse(line).ok_or_else(|| format!("not a sample: {line:?}")))
         .collect()
 }
 
-fn parse(line: &str) -> Option<Sample> {
+fn parse(line: &str) -> Option<PlayerSample> {
     let mut fields = line.split('|').map(str::trim);
-    let sample = Sample {
+    let sample = PlayerSample {
         case: fields.next()?.to_owned(),
         run: fields.next()?.parse().ok()?,
         player: fields.next()?.to_owned(),

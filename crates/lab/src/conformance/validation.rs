@@ -1,7 +1,7 @@
 //! Measures published figures of drives with Linux's own code on Weir's drive models, for a column
 //! of `docs/validation.md`.
 
-use crate::conformance::guest::row::Built;
+use crate::conformance::guest::row::RowSetup;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -17,14 +17,14 @@ const READS: u64 = 10;
 const RUNS: u32 = 3;
 
 /// A figure of a drive: the target's mean latency in one of Weir's scenarios.
-struct Figure {
+struct LatencyFigure {
     drive: String,
     /// The name of the figure in sheets, for example `latency/readers/none`.
     name: String,
 }
 
 /// The number of reads of the target, and their mean latency in nanoseconds, by figure.
-type Stored = BTreeMap<String, (u64, f64)>;
+type StoredLatencies = BTreeMap<String, (u64, f64)>;
 
 fn file() -> PathBuf {
     crate::conformance::root().join("../fit/src/linux.txt")
@@ -62,13 +62,13 @@ pub fn fill(weir: &Path, kernel: &str, which: &[&str]) -> Result<(), String> {
 /// Returns the figures of all sheets that are a case of a scenario under a policy. Drives with
 /// several hardware queues are left out. The kernel has one processor and thus one hardware queue,
 /// in which the flushes of all clients would be combined.
-fn figures() -> Vec<Figure> {
+fn figures() -> Vec<LatencyFigure> {
     let sheets = sheet::names().filter_map(sheet::find);
     let sheets = sheets.filter(|sheet| sheet.profile.drive.shape().queues == 1);
     let figures = sheets.flat_map(|sheet| {
         let drive = sheet.profile.name;
         let names = sheet.figures.into_iter().map(|f| f.figure);
-        names.map(move |name| Figure {
+        names.map(move |name| LatencyFigure {
             drive: drive.clone(),
             name,
         })
@@ -76,7 +76,7 @@ fn figures() -> Vec<Figure> {
     figures.filter(|f| f.parts().is_some()).collect()
 }
 
-impl Figure {
+impl LatencyFigure {
     fn key(&self) -> String {
         format!("{}: {}", self.drive, self.name)
     }
@@ -93,11 +93,11 @@ impl Figure {
     fn play(&self, lab: &Lab) -> Result<(u64, f64), String> {
         let [name, case, policy] = self.parts().ok_or("no scenario")?;
         let script = scenario::find(name).map_err(|e| format!("{e:?}"))?;
-        let Built {
+        let RowSetup {
             scenario,
             policy,
             target,
-        } = Built::new(&script, Some(case), &self.drive, policy)?;
+        } = RowSetup::new(&script, Some(case), &self.drive, policy)?;
         let (mut reads, mut waited) = (0, 0.0);
         for run in 0..RUNS {
             let outcome = lab.play(&scenario, &policy, run, || true);
@@ -114,7 +114,7 @@ impl Figure {
     }
 }
 
-fn stored() -> Result<Stored, String> {
+fn stored() -> Result<StoredLatencies, String> {
     let text = fs::read_to_string(file()).unwrap_or_default();
     let lines = text.lines().filter(|l| !l.starts_with('#'));
     let parse = |line: &str| {
@@ -128,7 +128,7 @@ fn stored() -> Result<Stored, String> {
         .collect()
 }
 
-fn write(figures: &Stored) -> Result<(), String> {
+fn write(figures: &StoredLatencies) -> Result<(), String> {
     let mut text = "# drive: figure | the target's reads | their mean latency in ns\n".to_owned();
     for (key, (reads, mean)) in figures {
         let _ = writeln!(text, "{key} | {reads} | {mean:.0}");

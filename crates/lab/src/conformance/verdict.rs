@@ -1,6 +1,6 @@
 //! Rows: a figure of a player in Linux and in Weir, and the verdict whether they agree.
 
-use crate::conformance::sample::Sample;
+use crate::conformance::sample::PlayerSample;
 use weir_measure::Interval;
 
 /// The tolerance of a comparison, as a fraction of Linux's mean. A row agrees if the two means
@@ -10,11 +10,11 @@ pub const TOLERANCE: f64 = 0.10;
 
 /// One figure of one player, or of all players together, on both sides.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Row {
+pub struct ConformanceRow {
     /// The name of the player, or `total`.
     pub player: String,
     /// The figure that is compared.
-    pub figure: Figure,
+    pub figure: RowFigure,
     /// The mean and confidence interval in Linux.
     pub linux: Interval,
     /// The mean and confidence interval in Weir.
@@ -23,7 +23,7 @@ pub struct Row {
 
 /// The kind of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Figure {
+pub enum RowFigure {
     /// The bandwidth of all players, in bytes per second.
     Total,
     /// The part of the total that a player gets, as a fraction.
@@ -38,7 +38,7 @@ pub enum Figure {
 
 /// The verdict about a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Verdict {
+pub enum RowVerdict {
     /// The intervals overlap, or the means are close to each other.
     Agrees,
     /// The intervals do not overlap, and the means are not close.
@@ -47,28 +47,28 @@ pub enum Verdict {
     Inconclusive,
 }
 
-impl Row {
+impl ConformanceRow {
     /// Returns the relative difference of Weir's mean from Linux's.
     pub fn difference(&self) -> f64 {
         self.weir.mean / self.linux.mean - 1.0
     }
 
     /// Returns the verdict whether the two sides agree.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> RowVerdict {
         // With such an interval, nearly every result of Weir would agree.
         if self.linux.half > TOLERANCE * self.linux.mean {
-            Verdict::Inconclusive
+            RowVerdict::Inconclusive
         } else if self.linux.overlaps(&self.weir) || self.difference().abs() <= TOLERANCE {
-            Verdict::Agrees
+            RowVerdict::Agrees
         } else {
-            Verdict::Differs
+            RowVerdict::Differs
         }
     }
 }
 
 /// Compares the samples of both sides of a case. The rows are the total and, for each player, its
 /// latencies and (unless it is the only one) its share.
-pub fn rows(linux: &[Sample], weir: &[Sample]) -> Vec<Row> {
+pub fn rows(linux: &[PlayerSample], weir: &[PlayerSample]) -> Vec<ConformanceRow> {
     let mut players: Vec<&str> = Vec::new();
     for sample in linux {
         if !players.contains(&sample.player.as_str()) {
@@ -78,7 +78,7 @@ pub fn rows(linux: &[Sample], weir: &[Sample]) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut push = |player: &str, figure, [linux, weir]: [Vec<f64>; 2]| {
         if let (Some(linux), Some(weir)) = (Interval::of(&linux), Interval::of(&weir)) {
-            rows.push(Row {
+            rows.push(ConformanceRow {
                 player: player.to_owned(),
                 figure,
                 linux,
@@ -86,20 +86,20 @@ pub fn rows(linux: &[Sample], weir: &[Sample]) -> Vec<Row> {
             });
         }
     };
-    push("total", Figure::Total, [linux, weir].map(totals));
+    push("total", RowFigure::Total, [linux, weir].map(totals));
     for player in &players {
-        let of = |all: &[Sample], figure: &dyn Fn(&Sample) -> f64| -> Vec<f64> {
+        let of = |all: &[PlayerSample], figure: &dyn Fn(&PlayerSample) -> f64| -> Vec<f64> {
             all.iter()
                 .filter(|s| s.player == *player)
                 .map(figure)
                 .collect()
         };
-        let share = |all: &[Sample]| of(all, &|s| s.bandwidth / total(all, s.run));
+        let share = |all: &[PlayerSample]| of(all, &|s| s.bandwidth / total(all, s.run));
         // The share of a single player is always one.
         if players.len() > 1 {
-            push(player, Figure::Share, [linux, weir].map(share));
+            push(player, RowFigure::Share, [linux, weir].map(share));
         }
-        for (n, figure) in [Figure::Mean, Figure::P50, Figure::P99]
+        for (n, figure) in [RowFigure::Mean, RowFigure::P50, RowFigure::P99]
             .into_iter()
             .enumerate()
         {
@@ -113,14 +113,14 @@ pub fn rows(linux: &[Sample], weir: &[Sample]) -> Vec<Row> {
     rows
 }
 
-fn total(all: &[Sample], run: u32) -> f64 {
+fn total(all: &[PlayerSample], run: u32) -> f64 {
     all.iter()
         .filter(|s| s.run == run)
         .map(|s| s.bandwidth)
         .sum()
 }
 
-fn totals(all: &[Sample]) -> Vec<f64> {
+fn totals(all: &[PlayerSample]) -> Vec<f64> {
     let mut runs: Vec<u32> = all.iter().map(|s| s.run).collect();
     runs.sort_unstable();
     runs.dedup();
@@ -131,11 +131,11 @@ fn totals(all: &[Sample]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn row(linux: [f64; 2], weir: [f64; 2]) -> Verdict {
+    fn row(linux: [f64; 2], weir: [f64; 2]) -> RowVerdict {
         let [linux, weir] = [linux, weir].map(|[mean, half]| Interval { mean, half });
-        Row {
+        ConformanceRow {
             player: String::new(),
-            figure: Figure::Mean,
+            figure: RowFigure::Mean,
             linux,
             weir,
         }
@@ -144,20 +144,20 @@ mod tests {
 
     #[test]
     fn verdicts() {
-        assert_eq!(row([100.0, 1.0], [109.9, 0.0]), Verdict::Agrees, "close");
-        assert_eq!(row([100.0, 1.0], [111.0, 0.0]), Verdict::Differs);
+        assert_eq!(row([100.0, 1.0], [109.9, 0.0]), RowVerdict::Agrees, "close");
+        assert_eq!(row([100.0, 1.0], [111.0, 0.0]), RowVerdict::Differs);
         assert_eq!(
             // The intervals are 99 to 101 and 101 to 159.
             row([100.0, 1.0], [130.0, 29.0]),
-            Verdict::Agrees,
+            RowVerdict::Agrees,
             "they overlap"
         );
-        assert_eq!(row([100.0, 10.1], [100.0, 0.0]), Verdict::Inconclusive);
+        assert_eq!(row([100.0, 10.1], [100.0, 0.0]), RowVerdict::Inconclusive);
     }
 
     #[test]
     fn shares_are_of_the_same_runs_total() {
-        let sample = |run, player: &str, bandwidth| Sample {
+        let sample = |run, player: &str, bandwidth| PlayerSample {
             case: String::new(),
             run,
             player: player.to_owned(),
@@ -173,7 +173,7 @@ mod tests {
         let rows = rows(&linux, &linux);
         let share: Vec<_> = rows
             .iter()
-            .filter(|r| r.figure == Figure::Share)
+            .filter(|r| r.figure == RowFigure::Share)
             .map(|r| r.linux)
             .collect();
         assert_eq!(

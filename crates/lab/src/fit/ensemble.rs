@@ -5,20 +5,20 @@
 //! again. The set is kept if every fitted figure is within the tolerance of the sheet. A model's
 //! prediction is the interval that these sets span.
 
-use crate::fit::Error;
+use crate::fit::FitError;
 use crate::fit::fitting::{compare_fitted, ties};
 use crate::fit::search::{NEAR_ENOUGH, Tie, round_to_three, search};
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use weir_config::sheet::Sheet;
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 use weir_model::load::Rng;
 
 /// The maximum number of draws for each set that is required.
 const DRAWS: usize = 8;
 
 /// The result of a draw: a parameter set, if it fits.
-type Drawn = Result<Option<Config>, Error>;
+type DrawnSet = Result<Option<DriveConfig>, FitError>;
 
 /// Finds `wanted` sets that fit as well as the profile, or as many as there are among eight times
 /// as many draws. The result does not depend on `jobs`. Passes the number of sets so far to
@@ -28,11 +28,11 @@ type Drawn = Result<Option<Config>, Error>;
 /// Returns the errors of [`fit`](crate::fit::fit).
 pub fn ensemble(
     sheet: &Sheet,
-    fitted: &Config,
+    fitted: &DriveConfig,
     wanted: usize,
     jobs: usize,
     found: &(dyn Fn(usize) + Sync),
-) -> Result<Vec<Config>, Error> {
+) -> Result<Vec<DriveConfig>, FitError> {
     let ties = ties(sheet)?;
     let mut sets = Vec::new();
     // The size of batches depends on `wanted` only, so that the result does not depend on the
@@ -59,7 +59,7 @@ pub(crate) fn threads(jobs: usize) -> ThreadPool {
 
 /// Draws the undetermined parameters of a drive uniformly from their ranges. The drawn parameters
 /// may contradict each other.
-fn draw(sheet: &Sheet, fitted: &Config, index: usize) -> Config {
+fn draw(sheet: &Sheet, fitted: &DriveConfig, index: usize) -> DriveConfig {
     let mut drive = fitted.clone();
     let mut rng = Rng::new(weir_model::load::seed(&sheet.profile.name, index as u32, 0));
     for range in &sheet.plausible {
@@ -71,13 +71,15 @@ fn draw(sheet: &Sheet, fitted: &Config, index: usize) -> Config {
 
 /// Fits the tied parameters of a drive again. Returns the drive if every fitted figure is then
 /// within its tolerance.
-fn fits(sheet: &Sheet, ties: &[Tie], drive: &Config) -> Drawn {
+fn fits(sheet: &Sheet, ties: &[Tie], drive: &DriveConfig) -> DrawnSet {
     // The drawn parameters may contradict each other.
     if drive.validate().is_err() {
         return Ok(None);
     }
     let drive = search(drive, ties, NEAR_ENOUGH)?;
     let rows = compare_fitted(sheet, &drive)?;
-    let holds = rows.iter().all(|row| row.holds() != Some(false));
+    let holds = rows
+        .iter()
+        .all(|row| row.is_within_tolerance() != Some(false));
     Ok(holds.then_some(drive))
 }

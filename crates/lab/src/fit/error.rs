@@ -3,10 +3,10 @@
 /// The reason why a drive cannot be fitted.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum FitError {
     /// An experiment cannot be run on this drive.
     #[error(transparent)]
-    Sim(#[from] weir_sim::Error),
+    Sim(#[from] weir_sim::SimError),
     /// A sheet names a figure for which there is no experiment.
     #[error("unknown figure {0:?}; run `weir drives figures` for a list")]
     Figure(String),

@@ -1,12 +1,12 @@
 //! Published figures of drives, each of which is an experiment in the simulator.
 
-use crate::fit::Error;
+use crate::fit::FitError;
 use weir_core::{Contract, Span};
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 use weir_model::load::{Program, SyncMode};
 use weir_sim::Buffered;
-use weir_sim::scenario::{COMPARED, FILE, Interferers, Reads, compared, latency};
-use weir_sim::{Adapter, NrRequests, Policy, Results, Run, Scenario};
+use weir_sim::scenario::{COMPARED, FILE, Interferers, TargetReads, compared, latency};
+use weir_sim::{Adapter, NrRequests, Policy, Results, Scenario, SimRun};
 
 /// The queue depth of a peak on a data sheet. No data sheet uses more.
 const DEEP: u32 = 128;
@@ -19,7 +19,7 @@ const ACCESSES: Span = Span::from_secs(4);
 
 /// A figure that is published of drives and can be measured on a model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Figure {
+pub enum DriveFigure {
     /// Sequential reads of 128 KiB with a full queue (at most 128), in bytes per second.
     SequentialRead,
     /// Sequential writes of 128 KiB with a full queue (at most 128), in bytes per second.
@@ -58,18 +58,18 @@ pub enum Measure {
     Time,
 }
 
-const PEAKS: [(&str, Figure); 8] = [
-    ("sequential-read", Figure::SequentialRead),
-    ("sequential-write", Figure::SequentialWrite),
-    ("random-read", Figure::RandomRead),
-    ("random-write", Figure::RandomWrite),
-    ("one-reader", Figure::OneReader),
-    ("one-random-reader", Figure::OneRandomReader),
-    ("access", Figure::Access),
-    ("one-at-a-time", Figure::OneAtATime),
+const PEAKS: [(&str, DriveFigure); 8] = [
+    ("sequential-read", DriveFigure::SequentialRead),
+    ("sequential-write", DriveFigure::SequentialWrite),
+    ("random-read", DriveFigure::RandomRead),
+    ("random-write", DriveFigure::RandomWrite),
+    ("one-reader", DriveFigure::OneReader),
+    ("one-random-reader", DriveFigure::OneRandomReader),
+    ("access", DriveFigure::Access),
+    ("one-at-a-time", DriveFigure::OneAtATime),
 ];
 
-impl Figure {
+impl DriveFigure {
     /// Returns the name of the figure in sheets, for example `sequential-read` or
     /// `latency/readers/none`.
     pub fn name(self) -> String {
@@ -118,7 +118,7 @@ impl Figure {
     /// # Errors
     /// Returns an error if the scenario cannot be run on this drive, because a parameter is out of
     /// range or the files do not fit.
-    pub fn of(self, drive: &Config, repetitions_max: u32) -> Result<f64, Error> {
+    pub fn of(self, drive: &DriveConfig, repetitions_max: u32) -> Result<f64, FitError> {
         match self {
             Self::SequentialRead => rate(drive, sequential(drive), READING),
             Self::SequentialWrite => {
@@ -141,15 +141,19 @@ impl Figure {
             Self::OneRandomReader => process(drive, Program::random_reads(4096, 1)),
             Self::Access => mean(drive, Program::random_reads(4096, 1), ACCESSES),
             Self::OneAtATime => mean(drive, Program::sequential_reads(32 << 10, 1), READING),
-            Self::Latency(i, c) => Ok(play(drive, i, c, Reads::Continuous, repetitions_max)?.0),
-            Self::Sporadic(i, c) => Ok(play(drive, i, c, Reads::Sporadic, repetitions_max)?.0),
-            Self::Total(i, c) => Ok(play(drive, i, c, Reads::Continuous, repetitions_max)?.1),
+            Self::Latency(i, c) => {
+                Ok(play(drive, i, c, TargetReads::Continuous, repetitions_max)?.0)
+            }
+            Self::Sporadic(i, c) => {
+                Ok(play(drive, i, c, TargetReads::Sporadic, repetitions_max)?.0)
+            }
+            Self::Total(i, c) => Ok(play(drive, i, c, TargetReads::Continuous, repetitions_max)?.1),
         }
     }
 }
 
 /// Returns the queue depth that fills the drive.
-fn deep(drive: &Config) -> u32 {
+fn deep(drive: &DriveConfig) -> u32 {
     let shape = drive.shape();
     u32::from(shape.tags)
         .saturating_mul(shape.queues.into())
@@ -157,50 +161,50 @@ fn deep(drive: &Config) -> u32 {
         .min(DEEP)
 }
 
-fn sequential(drive: &Config) -> Program {
+fn sequential(drive: &DriveConfig) -> Program {
     Program::sequential_reads(128 << 10, deep(drive))
 }
 
 /// Measures the bandwidth of a client that accesses a file with direct I/O for `time`.
-fn rate(drive: &Config, program: Program, time: Span) -> Result<f64, Error> {
+fn rate(drive: &DriveConfig, program: Program, time: Span) -> Result<f64, FitError> {
     let results = direct(drive, program, time, Some(FILE))?;
     Ok(per_second(&results))
 }
 
 /// Measures the mean latency of a client that accesses the whole drive for `time`.
-fn mean(drive: &Config, program: Program, time: Span) -> Result<f64, Error> {
+fn mean(drive: &DriveConfig, program: Program, time: Span) -> Result<f64, FitError> {
     let results = direct(drive, program, time, None)?;
     Ok(results.clients[0].meter.latency().mean())
 }
 
 /// Runs a client with direct I/O to a file at the beginning of the drive, or to the whole drive.
 fn direct(
-    drive: &Config,
+    drive: &DriveConfig,
     program: Program,
     time: Span,
     file: Option<u64>,
-) -> Result<Results, Error> {
+) -> Result<Results, FitError> {
     let mut scenario = Scenario::new("figure", drive.clone(), time);
     scenario.warm_up = Span::from_millis(100);
     // A model without a size has no end that could be reached.
     let size = drive.size().unwrap_or(FILE);
     let file = file.map_or(size, |file| file.min(size));
-    scenario.tenant("client", Contract::DEFAULT, file, program);
-    Ok(Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?)
+    scenario.add_client_with_group("client", Contract::DEFAULT, file, program);
+    Ok(SimRun::new(&scenario, &Policy::none(), 0)?.run(|_| {})?)
 }
 
 /// Measures the bandwidth of a process with a file of its own.
-fn process(drive: &Config, program: Program) -> Result<f64, Error> {
+fn process(drive: &DriveConfig, program: Program) -> Result<f64, FitError> {
     let mut scenario = Scenario::new("figure", drive.clone(), READING);
     scenario.warm_up = Span::from_millis(100);
     scenario.adapter = Adapter {
         nr_requests: NrRequests::Linux,
         ..Adapter::default()
     };
-    let client = scenario.tenant("client", Contract::DEFAULT, FILE, program);
+    let client = scenario.add_client_with_group("client", Contract::DEFAULT, FILE, program);
     client.buffered = Some(Buffered::advised(program.pattern));
     Ok(per_second(
-        &Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?,
+        &SimRun::new(&scenario, &Policy::none(), 0)?.run(|_| {})?,
     ))
 }
 
@@ -214,17 +218,17 @@ const ENOUGH: u64 = 30;
 
 /// Measures the target's mean read latency and the total bandwidth, over repetitions.
 fn play(
-    drive: &Config,
+    drive: &DriveConfig,
     interferers: Interferers,
     policy: &str,
-    reads: Reads,
+    reads: TargetReads,
     repetitions_max: u32,
-) -> Result<(f64, f64), Error> {
+) -> Result<(f64, f64), FitError> {
     let scenario = latency(drive, interferers, policy, reads, FILE);
     let policy = compared(policy);
     let (mut count, mut sum, mut bytes, mut nanos) = (0u64, 0.0, 0u64, 0u64);
     for repetition in 0..repetitions_max {
-        let results = Run::new(&scenario, &policy, repetition)?.run(|_| {})?;
+        let results = SimRun::new(&scenario, &policy, repetition)?.run(|_| {})?;
         let target = results.clients[0].meter.latency();
         count += target.count();
         sum += target.mean() * target.count() as f64;

@@ -1,6 +1,6 @@
 //! Fits drive profiles to the published figures of drives, and validates their predictions.
 //!
-//! A [`Figure`] is an experiment in the simulator: a peak of a data sheet, or a case of the
+//! A [`DriveFigure`] is an experiment in the simulator: a peak of a data sheet, or a case of the
 //! `latency` scenario. A [`Sheet`](weir_config::sheet::Sheet) contains the published values and
 //! ties each unknown parameter to the figure that determines it. [`fit`] finds these parameters.
 //! [`ensemble`] finds other sets that fit as well, so that a prediction can be given as an
@@ -14,7 +14,7 @@ mod search;
 mod validation;
 
 pub use ensemble::ensemble;
-pub use error::Error;
-pub use figure::{Figure, Measure};
-pub use fitting::{Row, compare, fit};
-pub use validation::{Interval, Validation, document, validate};
+pub use error::FitError;
+pub use figure::{DriveFigure, Measure};
+pub use fitting::{FigureRow, compare, fit};
+pub use validation::{FigureInterval, Validation, document, validate};

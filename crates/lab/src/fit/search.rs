@@ -6,9 +6,9 @@
 //! parameters are searched again until nothing changes. The search uses no random numbers and does
 //! not depend on the machine, so that a fit gives the same bytes everywhere.
 
-use crate::fit::{Error, Figure};
+use crate::fit::{DriveFigure, FitError};
 use weir_config::parameter::Parameter;
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 
 /// The maximum number of rounds over all ties.
 const ROUNDS: u32 = 4;
@@ -42,7 +42,7 @@ pub(crate) struct Tie {
     /// The end of the range.
     pub(crate) to: u64,
     /// The figure that determines the parameter.
-    pub(crate) figure: Figure,
+    pub(crate) figure: DriveFigure,
     /// The published value, in bytes per second or nanoseconds.
     pub(crate) published: f64,
     /// The permitted relative error.
@@ -54,7 +54,11 @@ pub(crate) struct Tie {
 ///
 /// # Errors
 /// Returns an error if a figure cannot be measured on the drive.
-pub(crate) fn search(drive: &Config, ties: &[Tie], close: f64) -> Result<Config, Error> {
+pub(crate) fn search(
+    drive: &DriveConfig,
+    ties: &[Tie],
+    close: f64,
+) -> Result<DriveConfig, FitError> {
     let mut drive = drive.clone();
     for round in 0..ROUNDS {
         let before = drive.clone();
@@ -71,7 +75,7 @@ pub(crate) fn search(drive: &Config, ties: &[Tie], close: f64) -> Result<Config,
 
 /// A value that was tested, and the relative error of the figure.
 #[derive(Clone, Copy)]
-struct Tried {
+struct TestedValue {
     value: u64,
     off: f64,
 }
@@ -79,13 +83,13 @@ struct Tried {
 impl Tie {
     /// Narrows the range until the figure matches, and sets the best of all values that were
     /// tested.
-    fn find(&self, drive: &mut Config, round: u32, close: f64) -> Result<(), Error> {
-        let mut best = self.tried(drive, self.parameter.get(drive))?;
+    fn find(&self, drive: &mut DriveConfig, round: u32, close: f64) -> Result<(), FitError> {
+        let mut best = self.test_value(drive, self.parameter.get(drive))?;
         if best.off.abs() < close {
             return Ok(());
         }
         let [from, to] = self.range(best.value, round);
-        let (mut low, mut high) = (self.tried(drive, from)?, self.tried(drive, to)?);
+        let (mut low, mut high) = (self.test_value(drive, from)?, self.test_value(drive, to)?);
         best = best.or(low).or(high);
         for _ in 0..TRIES {
             // If both ends err in the same direction, the figure is out of reach, and the nearer
@@ -99,7 +103,7 @@ impl Tie {
             if value <= low.value || value >= high.value {
                 break;
             }
-            let next = self.tried(drive, value)?;
+            let next = self.test_value(drive, value)?;
             best = best.or(next);
             if (next.off > 0.0) == (low.off > 0.0) {
                 low = next;
@@ -122,15 +126,15 @@ impl Tie {
         [value / NEAR, value * NEAR].map(|end| round_to_three(end).clamp(self.from, self.to))
     }
 
-    fn tried(&self, drive: &Config, value: u64) -> Result<Tried, Error> {
+    fn test_value(&self, drive: &DriveConfig, value: u64) -> Result<TestedValue, FitError> {
         let mut drive = drive.clone();
         self.parameter.set(&mut drive, value);
         let off = self.figure.of(&drive, REPETITIONS)? / self.published - 1.0;
-        Ok(Tried { value, off })
+        Ok(TestedValue { value, off })
     }
 }
 
-impl Tried {
+impl TestedValue {
     /// Returns the better of two values, or the earlier one if they are equal.
     fn or(self, other: Self) -> Self {
         if other.off.abs() < self.off.abs() {
@@ -144,7 +148,7 @@ impl Tried {
 /// Returns a value between two that err in opposite directions. It is the geometric mean while the
 /// values are far apart. Otherwise it is found by linear interpolation, but at least a tenth of the
 /// range away from either end, so that each step gains something.
-fn between(low: Tried, high: Tried) -> u64 {
+fn between(low: TestedValue, high: TestedValue) -> u64 {
     let (l, h) = (low.value as f64, high.value as f64);
     let value = if h / l > WIDE {
         (l * h).sqrt()

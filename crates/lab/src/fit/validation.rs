@@ -1,15 +1,15 @@
 //! Compares models with the published figures of the drives that they represent.
 
 use crate::fit::ensemble::threads;
-use crate::fit::fitting::{Row, compare};
+use crate::fit::fitting::{FigureRow, compare};
 use crate::fit::search::REPETITIONS;
-use crate::fit::{Error, Figure, Measure, ensemble};
+use crate::fit::{DriveFigure, FitError, Measure, ensemble};
 use rayon::prelude::*;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_config::sheet::Sheet;
 use weir_measure::number::short;
-use weir_model::drive::Config;
+use weir_model::drive::DriveConfig;
 use weir_sim::scenario::{COMPARED, Interferers};
 
 /// The percentage of sets whose figures are within an interval. The outliers on either side are
@@ -24,9 +24,9 @@ pub struct Validation {
     /// A description of the drive in one line.
     pub summary: String,
     /// The published figures, in the order of the sheet.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FigureRow>,
     /// The interval of the other sets, for each figure that was not used in the fit.
-    pub intervals: Vec<Option<Interval>>,
+    pub intervals: Vec<Option<FigureInterval>>,
     /// The number of sets that fit as well as the profile.
     pub sets: usize,
     /// The total bandwidth with readers and without control, relative to the sequential peak.
@@ -39,7 +39,7 @@ pub struct Validation {
 
 /// The interval of a figure over many sets.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Interval {
+pub struct FigureInterval {
     /// The lower end, after 5 % of the sets were dropped below it.
     pub low: f64,
     /// The upper end, after 5 % of the sets were dropped above it.
@@ -53,11 +53,11 @@ pub struct Interval {
 /// Returns the errors of [`fit`](crate::fit::fit).
 pub fn validate(
     sheet: &Sheet,
-    drive: &Config,
+    drive: &DriveConfig,
     sets: usize,
     jobs: usize,
     done: &(dyn Fn(usize) + Sync),
-) -> Result<Validation, Error> {
+) -> Result<Validation, FitError> {
     let rows = compare(sheet, drive)?;
     // If every parameter is determined by a figure, there is only one set.
     let sets = if sheet.plausible.is_empty() { 0 } else { sets };
@@ -81,11 +81,13 @@ pub fn validate(
     let measured: Vec<_> = threads(jobs).install(|| sets.par_iter().map(measure).collect());
     let measured = measured.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut columns =
-        (0..figures.len()).map(|i| Interval::of(measured.iter().map(|m| m[i]).collect()));
+        (0..figures.len()).map(|i| FigureInterval::of(measured.iter().map(|m| m[i]).collect()));
     let intervals = predicted.map(|p| if p { columns.next().flatten() } else { None });
     let intervals = intervals.collect();
     // Only sheets with figures of the `latency` scenario get its further tables.
-    let latency = rows.iter().any(|r| matches!(r.figure, Figure::Latency(..)));
+    let latency = rows
+        .iter()
+        .any(|r| matches!(r.figure, DriveFigure::Latency(..)));
     Ok(Validation {
         name: sheet.profile.name.clone(),
         summary: sheet.profile.summary().to_owned(),
@@ -101,7 +103,7 @@ pub fn validate(
     })
 }
 
-impl Interval {
+impl FigureInterval {
     fn of(mut figures: Vec<f64>) -> Option<Self> {
         figures.sort_by(f64::total_cmp);
         // The same number of sets is dropped on either side.
@@ -114,16 +116,16 @@ impl Interval {
     }
 }
 
-fn share(drive: &Config) -> Result<f64, Error> {
-    let total = Figure::Total(Interferers::Readers, "none").of(drive, 2)?;
-    Ok(total / Figure::SequentialRead.of(drive, 1)?)
+fn share(drive: &DriveConfig) -> Result<f64, FitError> {
+    let total = DriveFigure::Total(Interferers::Readers, "none").of(drive, 2)?;
+    Ok(total / DriveFigure::SequentialRead.of(drive, 1)?)
 }
 
-fn sporadic(drive: &Config) -> Result<Vec<(Interferers, &'static str, f64)>, Error> {
+fn sporadic(drive: &DriveConfig) -> Result<Vec<(Interferers, &'static str, f64)>, FitError> {
     let cases = Interferers::ALL
         .into_iter()
         .flat_map(|i| COMPARED.map(|c| (i, c)));
-    let mean = |(i, c)| Ok((i, c, Figure::Sporadic(i, c).of(drive, REPETITIONS)?));
+    let mean = |(i, c)| Ok((i, c, DriveFigure::Sporadic(i, c).of(drive, REPETITIONS)?));
     cases.map(mean).collect()
 }
 
@@ -153,7 +155,7 @@ const HEAD: &str = include_str!("validation.md");
 const LINUX: &str = include_str!("linux.txt");
 
 /// Returns the result of Linux for a figure on the model of a drive, if it was measured.
-fn linux(drive: &str, figure: Figure) -> Option<String> {
+fn linux(drive: &str, figure: DriveFigure) -> Option<String> {
     let key = format!("{drive}: {}", figure.name());
     let mut lines = LINUX.lines().map(|line| line.split(" | "));
     // The line begins with the key. The number of reads follows, and then the mean.
@@ -174,7 +176,7 @@ impl Validation {
             "| Figure | Published | Model | Error | Linux on this model | Status | Source |\n|---|---:|---:|---:|---:|---|---|\n",
         );
         for (row, interval) in self.rows.iter().zip(&self.intervals) {
-            let how = match (row.holds(), interval) {
+            let how = match (row.is_within_tolerance(), interval) {
                 (Some(true), _) => "fitted".to_owned(),
                 (Some(false), _) => "fitted, **too far off**".to_owned(),
                 (None, Some(i)) => format!("predicted, {}", i.text(row.figure.measure())),
@@ -186,7 +188,7 @@ impl Validation {
                 row.figure.name(),
                 row.figure.measure().text(row.published.value),
                 row.figure.measure().text(row.model),
-                row.off() * 100.0,
+                row.relative_error() * 100.0,
                 linux(&self.name, row.figure).unwrap_or_default(),
                 row.published.source,
             );
@@ -213,7 +215,7 @@ impl Validation {
         }
     }
 
-    fn model(&self, figure: Figure) -> Option<f64> {
+    fn model(&self, figure: DriveFigure) -> Option<f64> {
         self.rows
             .iter()
             .find(|r| r.figure == figure)
@@ -221,7 +223,7 @@ impl Validation {
     }
 }
 
-impl Interval {
+impl FigureInterval {
     fn text(self, measure: Measure) -> String {
         format!("{} to {}", measure.text(self.low), measure.text(self.high))
     }
@@ -237,8 +239,8 @@ fn ratios(text: &mut String, drives: &[Validation]) {
             continue;
         };
         for (interferers, published) in Interferers::ALL.into_iter().zip(published) {
-            let [none, io_latency, bfq] = COMPARED.map(|c| Figure::Latency(interferers, c));
-            let was = |f: Figure| {
+            let [none, io_latency, bfq] = COMPARED.map(|c| DriveFigure::Latency(interferers, c));
+            let was = |f: DriveFigure| {
                 drive
                     .rows
                     .iter()

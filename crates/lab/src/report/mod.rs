@@ -1,7 +1,7 @@
 //! Reports: tables for terminals, SVG plots, and self-contained HTML files. All of them are
 //! functions from values to strings.
 //!
-//! - [`Table`]: columns and rows, as text that fits a terminal or as HTML
+//! - [`ReportTable`]: columns and rows, as text that fits a terminal or as HTML
 //! - [`svg`]: plots, each of a frame with axes and marks: lines, areas, bars, stacked parts
 //! - [`html`]: a page of text, cards, plots and tables that needs no other file
 //! - [`demo`]: the demo's table and page
@@ -29,4 +29,4 @@ pub use compare::{
 };
 pub use demo::{DemoReport, PolicyResult, demo_page, demo_table};
 pub use plan::{PlanReport, PlanRow, plan_page, plan_table};
-pub use table::{Column, NO_TERMINAL, Table, capital, named, terminal_width, wrap};
+pub use table::{Column, NO_TERMINAL, ReportTable, capital, named, terminal_width, wrap};

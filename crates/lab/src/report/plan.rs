@@ -1,9 +1,9 @@
 //! The report of `weir plan`: the number of drives that clients need.
 
-use crate::report::html::{Block, Page, Section};
+use crate::report::html::{HtmlPage, PageBlock, PageSection};
 use crate::report::policy::Looks;
-use crate::report::svg::{Along, Bar, Chart, Ink, Mark, Shape};
-use crate::report::table::{Column, Table, wrap};
+use crate::report::svg::{Along, Bar, Chart, ChartMark, Ink, MarkShape};
+use crate::report::table::{Column, ReportTable, wrap};
 use weir_measure::number::figure;
 use weir_measure::{Interval, Need};
 
@@ -59,9 +59,9 @@ pub fn plan_page(reports: &[PlanReport]) -> String {
     let Some((first, row)) = reports.first().and_then(|r| Some((r, r.rows.first()?))) else {
         return String::new();
     };
-    let mut sections: Vec<Section> = reports.iter().map(section).collect();
-    sections.push(Section::reading(&first.notes));
-    let page = Page {
+    let mut sections: Vec<PageSection> = reports.iter().map(section).collect();
+    sections.push(PageSection::reading(&first.notes));
+    let page = HtmlPage {
         title: format!(
             "{}: drives for {} clients",
             row.need.scenario, row.need.clients
@@ -75,7 +75,7 @@ pub fn plan_page(reports: &[PlanReport]) -> String {
 }
 
 /// Returns the section of one kind of drive, with the number that each policy needs.
-fn section(report: &PlanReport) -> Section {
+fn section(report: &PlanReport) -> PageSection {
     let drives = |row: &PlanRow| {
         let enough = row.need.drives? as f64;
         // The range shows how much the searches differ.
@@ -98,11 +98,11 @@ fn section(report: &PlanReport) -> Section {
                    with its 95 % confidence interval. A policy with a dash does not keep the promises however many drives there are.";
     let whys = report.rows.iter().filter_map(|row| row.why.clone());
     let blocks = [
-        Block::Plots(plots, caption.into()),
-        Block::Table(table(report)),
+        PageBlock::Plots(plots, caption.into()),
+        PageBlock::Table(table(report)),
     ];
-    let blocks = blocks.into_iter().chain(whys.map(Block::Text));
-    Section::new(
+    let blocks = blocks.into_iter().chain(whys.map(PageBlock::Text));
+    PageSection::new(
         format!("What each policy needs of {}", report.drive),
         blocks.collect(),
     )
@@ -124,8 +124,8 @@ fn head(report: &PlanReport) -> String {
     )
 }
 
-fn table(report: &PlanReport) -> Table {
-    let mut table = Table::new([
+fn table(report: &PlanReport) -> ReportTable {
+    let mut table = ReportTable::new([
         Column::text("policy"),
         Column::number("drives"),
         Column::number("needed in").dropped(1),
@@ -165,14 +165,14 @@ fn bars(
     let policies = report.rows.iter().skip(1);
     let looks = Looks::of(policies.map(|row| row.need.policy.as_str()));
     let rows = report.rows.iter().enumerate();
-    let marks = rows.map(|(at, row)| Mark {
+    let marks = rows.map(|(at, row)| ChartMark {
         name: row.need.policy.clone(),
         // A drive for each client is not a policy and therefore grey.
         ink: match at {
             0 => Ink::QUIET,
             _ => looks.ink(&row.need.policy),
         },
-        shape: Shape::Bars(vec![of(row)]),
+        shape: MarkShape::Bars(vec![of(row)]),
     });
     let clients = report.rows.first().map_or(0, |row| row.need.clients);
     Chart {

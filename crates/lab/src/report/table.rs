@@ -8,16 +8,16 @@ use comfy_table::{
 
 /// A table: columns with their layout, and rows of text.
 #[derive(Debug, Clone, Default)]
-pub struct Table {
+pub struct ReportTable {
     pub(crate) columns: Vec<Column>,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<TableRow>,
     /// True if the first column is the name of a group of rows. It is empty in all rows of the
     /// group except the first. On a page it is a row of its own.
     pub(crate) grouped: bool,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub(crate) struct TableRow {
     pub(crate) cells: Vec<String>,
     /// The quality of the cells, shown by colour and shape on a page. Cells without a tone are
     /// plain.
@@ -65,7 +65,7 @@ impl Column {
     }
 }
 
-impl Table {
+impl ReportTable {
     /// Creates a table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self {
@@ -141,7 +141,7 @@ impl Table {
         let mut cells: Vec<String> = cells.into_iter().map(Into::into).collect();
         // Every row has a cell for each column, so that columns can be indexed.
         cells.resize(self.columns.len(), String::new());
-        self.rows.push(Row {
+        self.rows.push(TableRow {
             cells,
             tones: Vec::new(),
             strong,
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn cells_are_wrapped_between_words_while_the_words_fit() {
-        let mut table = Table::new([Column::text("drive"), Column::text("what it is")]);
+        let mut table = ReportTable::new([Column::text("drive"), Column::text("what it is")]);
         table.row([
             "plextor-px-256m5s",
             "a flash drive of 2012 with a controller",
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn what_goes_to_no_terminal_is_whole_and_texts_have_80_columns() {
         let name = "a-name-of-a-drive-that-is-longer-than-any-terminal".repeat(3);
-        let mut table = Table::new([Column::text("name"), Column::text("about").dropped(1)]);
+        let mut table = ReportTable::new([Column::text("name"), Column::text("about").dropped(1)]);
         table.row([name.as_str(), "what it is"]);
         let text = table.text(NO_TERMINAL);
         assert!(text.contains(&format!("{name}  what it is\n")), "{text}");

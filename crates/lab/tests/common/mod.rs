@@ -8,7 +8,7 @@ pub(crate) mod sample;
 
 /// Compares `actual` with the file `tests/golden/NAME`. With `WEIR_BLESS=1` in the environment, it
 /// writes the file instead.
-pub(crate) fn golden(name: &str, actual: &str) {
+pub(crate) fn assert_golden(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name);
@@ -35,7 +35,7 @@ pub(crate) fn golden(name: &str, actual: &str) {
 
 /// Checks that no line of a table is wider than each of the widths.
 #[track_caller]
-pub(crate) fn fits(widths: &[usize], table: impl Fn(usize) -> String) {
+pub(crate) fn assert_fits(widths: &[usize], table: impl Fn(usize) -> String) {
     for width in widths {
         let table = table(*width);
         let fits = table.lines().all(|l| l.chars().count() <= *width);
@@ -45,7 +45,7 @@ pub(crate) fn fits(widths: &[usize], table: impl Fn(usize) -> String) {
 
 /// Checks that a page is well formed, and that it requests no other file.
 #[track_caller]
-pub(crate) fn whole(page: &str) {
+pub(crate) fn assert_self_contained(page: &str) {
     assert_eq!(well_formed(page), Ok(()));
     // The name space of SVG is a URL that browsers do not request.
     let body = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");

@@ -2,7 +2,7 @@
 
 use weir_lab::report::{DemoReport, PolicyResult};
 use weir_measure::promise::Fate;
-use weir_measure::{Latency, LimitedBy, Place, Record, SplitUs, TOTAL};
+use weir_measure::{LatencyRecord, LimitedBy, Record, RecordPlace, SplitUs, TOTAL};
 
 /// Returns a report of `readers` readers next to the target over `seconds`.
 pub(crate) fn report(readers: usize, seconds: usize) -> DemoReport {
@@ -31,9 +31,9 @@ pub(crate) fn report(readers: usize, seconds: usize) -> DemoReport {
         ],
         contracts: Vec::new(),
         policies: vec![
-            policy("none", "first come, first served", "The target got 9% of what it was promised.", 1.0, Shape { target: 0.93, spread: 0.06, elevator: 0.0, drive: 4310.0, reader: 16.6 }),
-            policy("bfq", "fair queueing, promises as weights", "Enough on average, but not in every second: the worst had 8.9 MB/s.", 0.757, Shape { target: 11.2, spread: 1.6, elevator: 241.0, drive: 58.0, reader: 11.87 }),
-            policy("contract", "a reservation for each client", "Kept in every second, with the drive busy for 96% of the time.", 0.959, Shape { target: 10.6, spread: 0.25, elevator: 112.0, drive: 208.0, reader: 15.28 }),
+            policy("none", "first come, first served", "The target got 9% of what it was promised.", 1.0, PolicyFigures { target: 0.93, spread: 0.06, elevator: 0.0, drive: 4310.0, reader: 16.6 }),
+            policy("bfq", "fair queueing, promises as weights", "Enough on average, but not in every second: the worst had 8.9 MB/s.", 0.757, PolicyFigures { target: 11.2, spread: 1.6, elevator: 241.0, drive: 58.0, reader: 11.87 }),
+            policy("contract", "a reservation for each client", "Kept in every second, with the drive busy for 96% of the time.", 0.959, PolicyFigures { target: 10.6, spread: 0.25, elevator: 112.0, drive: 208.0, reader: 15.28 }),
         ],
         notes: vec![
             "A promise holds in every second in which the client had a request waiting throughout. It is broken in a second with less than 99% of it.".into(),
@@ -43,7 +43,7 @@ pub(crate) fn report(readers: usize, seconds: usize) -> DemoReport {
 }
 
 /// The invented figures of a policy: means, spread, and the parts of a request's time.
-struct Shape {
+struct PolicyFigures {
     target: f64,
     spread: f64,
     elevator: f64,
@@ -51,7 +51,7 @@ struct Shape {
     reader: f64,
 }
 
-fn records(policy: &str, readers: usize, seconds: usize, shape: &Shape) -> Vec<Record> {
+fn records(policy: &str, readers: usize, seconds: usize, shape: &PolicyFigures) -> Vec<Record> {
     let mut noise = Noise(policy.len() as u64 + 7);
     let mut target = series(shape.target, shape.spread, seconds, &mut noise);
     if shape.spread > 1.0 {
@@ -125,7 +125,7 @@ fn record(policy: &str, client: &str, series: Vec<f64>) -> Record {
         bandwidth_mb_per_s: mean,
         // Two requests of 128 KiB in flight: the latency follows from Little's law.
         latency_us: Some(latency(262_144.0 / mean)),
-        place: Some(Place::Serve),
+        place: Some(RecordPlace::Serve),
         promised_mb_per_s: Some(10.0),
         worst_second_mb_per_s: seconds.iter().copied().reduce(f64::min),
         windows_met: Some(met as f64 / seconds.len().max(1) as f64),
@@ -136,8 +136,8 @@ fn record(policy: &str, client: &str, series: Vec<f64>) -> Record {
     }
 }
 
-fn latency(mean: f64) -> Latency {
-    Latency {
+fn latency(mean: f64) -> LatencyRecord {
+    LatencyRecord {
         mean,
         sd: mean * 0.2,
         min: mean * 0.3,

@@ -1,13 +1,13 @@
 //! Tests of comparisons: golden table and page, and the parts that are left out if their values are
 //! not known.
 
-use crate::common::{fits, golden, whole};
+use crate::common::{assert_fits, assert_golden, assert_self_contained};
 use weir_lab::report::{
     CompareReport, ComparedCell, ComparedClient, ComparedDrive, ComparedFigure, ComparedOverTime,
     ComparedRow, PAGE_BYTES, SuiteReport, compare_page, compare_table, suite_page,
 };
 use weir_measure::promise::Fate;
-use weir_measure::{Latency, State};
+use weir_measure::{LatencyRecord, TracedState};
 
 /// Returns a cell with invented figures.
 fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
@@ -19,7 +19,7 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
         case: case.into(),
         policy: policy.into(),
         requests: (2e6 / mean) as u64,
-        latency_us: Some(Latency {
+        latency_us: Some(LatencyRecord {
             mean,
             sd: mean * 0.3,
             min: mean * 0.8,
@@ -100,8 +100,8 @@ fn clients(kept: bool) -> Vec<ComparedClient> {
 
 /// Returns the states under `bfq`: a value that changes, with a gap in which it is absent, and one
 /// that does not change. `none` has no states.
-fn states(policy: &str) -> Vec<State> {
-    let state = |name: &str, of: &str, points: Vec<(f64, f64)>| State {
+fn states(policy: &str) -> Vec<TracedState> {
+    let state = |name: &str, of: &str, points: Vec<(f64, f64)>| TracedState {
         state: name.into(),
         of: of.into(),
         unit: "kB".into(),
@@ -151,14 +151,14 @@ fn report() -> CompareReport {
 #[test]
 fn the_table_fits_80_columns_and_fewer() {
     let report = report();
-    golden("compare.txt", &compare_table(&report, 80));
-    fits(&[60, 80, 120], |width| compare_table(&report, width));
+    assert_golden("compare.txt", &compare_table(&report, 80));
+    assert_fits(&[60, 80, 120], |width| compare_table(&report, width));
 }
 
 #[test]
 fn the_page_has_every_plot_and_asks_for_nothing() {
     let page = compare_page(&report());
-    whole(&page);
+    assert_self_contained(&page);
     // There are one plot of latency, and for each of two cases four plots and one of the states
     // under `bfq`. Each is drawn in two sizes.
     assert_eq!(page.matches("<svg").count(), 2 * (1 + 2 * 5));
@@ -176,10 +176,10 @@ fn every_client_has_a_row_under_every_policy_and_a_verdict() {
         clients: true,
         ..report()
     };
-    golden("clients.txt", &compare_table(&report, 80));
-    fits(&[60, 80, 120], |width| compare_table(&report, width));
+    assert_golden("clients.txt", &compare_table(&report, 80));
+    assert_fits(&[60, 80, 120], |width| compare_table(&report, width));
     let page = compare_page(&report);
-    whole(&page);
+    assert_self_contained(&page);
     let cell = |class: &str, text: &str| (format!("<td class=\"{class}\""), format!(">{text}"));
     for (tag, text) in [
         cell("good", "\u{2713} kept (400.0 MB/s, 10.2 us)"),
@@ -271,7 +271,7 @@ fn of_several_clients_that_fall_short_the_first_is_named() {
 
 #[test]
 fn what_is_not_known_is_left_out() {
-    whole(&compare_page(&CompareReport::default()));
+    assert_self_contained(&compare_page(&CompareReport::default()));
     let mut report = report();
     for cell in &mut report.drives[0].cells {
         cell.case.clear();
@@ -280,7 +280,7 @@ fn what_is_not_known_is_left_out() {
         cell.parts_us.clear();
     }
     let (page, table) = (compare_page(&report), compare_table(&report, 80));
-    whole(&page);
+    assert_self_contained(&page);
     assert!(!page.contains("NaN") && !page.contains("Beside"));
     assert!(!table.contains("case") && table.contains("none"), "{table}");
 }
@@ -299,7 +299,7 @@ fn a_suites_page_has_its_pictures_and_asks_for_nothing() {
             about: "invented & short".into(),
             parts: vec![report(), part],
         });
-        whole(&page);
+        assert_self_contained(&page);
         page
     };
     // For each of the two parts there are columns of two cases, and bars of latency. Each is drawn

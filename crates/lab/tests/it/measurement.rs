@@ -4,20 +4,20 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weir_core::{Instant, Op, Span};
-use weir_lab::calibrate::{Area, Load, Measurement, Pattern, Step};
-use weir_model::load::{Io, Source};
+use weir_lab::calibrate::{Area, CalibrationStep, LoadPattern, StepLoad, StepMeasurement};
+use weir_model::load::{Io, RequestSource};
 
-fn load() -> impl Strategy<Value = Load> {
+fn load() -> impl Strategy<Value = StepLoad> {
     let rate = prop_oneof![Just(None), (1_u64..100_000).prop_map(Some)];
     let order = any::<bool>().prop_map(|random| {
         if random {
-            Pattern::Random
+            LoadPattern::Random
         } else {
-            Pattern::Sequential
+            LoadPattern::Sequential
         }
     });
     (order, 0_u8..=100, 1_u32..65, 1_u32..257, rate).prop_map(
-        |(pattern, writes, blocks, depth, rate)| Load {
+        |(pattern, writes, blocks, depth, rate)| StepLoad {
             pattern,
             writes,
             length: blocks * 4096,
@@ -29,8 +29,13 @@ fn load() -> impl Strategy<Value = Load> {
 
 /// Performs a measurement on a drive whose completions take these times in turn, and checks each
 /// request.
-fn carried_out(step: &Step, limit: Span, times: &[u64], failing: Option<u64>) -> Measurement {
-    let mut measurement = Measurement::new(step, limit);
+fn carried_out(
+    step: &CalibrationStep,
+    limit: Span,
+    times: &[u64],
+    failing: Option<u64>,
+) -> StepMeasurement {
+    let mut measurement = StepMeasurement::new(step, limit);
     // The key is time and number, so that simultaneous completions have different keys.
     let mut flying: BTreeMap<(Instant, u64), Io> = BTreeMap::new();
     let mut now = Instant::from_nanos(7);
@@ -92,7 +97,7 @@ proptest! {
         let from = from * 4096;
         // The area is up to 4095 bytes longer than its positions, which must stay unused.
         let area = Area { from, to: from + places * u64::from(load.length) + 4095 };
-        let step = Step { name: "drawn".into(), load, area, weight: 1, early: load.writes == 0, flush: load.writes > 50 };
+        let step = CalibrationStep { name: "drawn".into(), load, area, weight: 1, early: load.writes == 0, flush: load.writes > 50 };
         let limit = Span::from_millis(limit);
         let measurement = carried_out(&step, limit, &times, failing);
         let slowest = times.iter().max().copied().unwrap_or(0);
@@ -116,7 +121,7 @@ proptest! {
             prop_assert!(window <= 2.0 * most + f64::from(load.depth * load.length) * 1e2, "{window} {most}");
         }
         let text = serde_json::to_string(&found).expect("it can be written");
-        let read: weir_lab::calibrate::Found = serde_json::from_str(&text).expect("and read");
+        let read: weir_lab::calibrate::StepResult = serde_json::from_str(&text).expect("and read");
         prop_assert_eq!(read.name, found.name);
         prop_assert_eq!(read.load, found.load);
     }
@@ -125,8 +130,8 @@ proptest! {
     /// time.
     #[test]
     fn an_even_drive_is_found_exactly(depth in 1_u32..65, time in 10_000_u64..500_000) {
-        let load = Load::random(4096, depth);
-        let step = Step { name: "even".into(), load, area: Area { from: 0, to: 1 << 30 }, weight: 1, early: load.writes == 0, flush: load.writes > 50 };
+        let load = StepLoad::random(4096, depth);
+        let step = CalibrationStep { name: "even".into(), load, area: Area { from: 0, to: 1 << 30 }, weight: 1, early: load.writes == 0, flush: load.writes > 50 };
         let found = carried_out(&step, Span::from_secs(2), &[time], None).found().expect("it was measured");
         let rate = f64::from(depth) * 1e9 / time as f64;
         // All completions of a depth arrive together, so that a window has up to one batch more or

@@ -1,20 +1,20 @@
 //! Calibrations of drive models in virtual time, which find the rates that the models state.
 
-use crate::tools::{Bench, calibrate, target};
+use crate::tools::{ModelBench, calibrate, target};
 use proptest::prelude::*;
 use weir_core::{Capacity, Op, Span};
-use weir_lab::calibrate::{Calibration, Found, Plan, step};
-use weir_model::drive::{Config, hdd, null, ssd};
+use weir_lab::calibrate::{Calibration, CalibrationPlan, StepResult, step};
+use weir_model::drive::{DriveConfig, hdd, null, ssd};
 
 /// Returns the rates that a model states: bytes per second of sequential requests, and random
 /// requests of 4 KiB per second, all of one kind.
-fn said(drive: &Config) -> [(&'static str, u64); 4] {
+fn said(drive: &DriveConfig) -> [(&'static str, u64); 4] {
     let least: Capacity = match drive {
         // The null model's own bound is for requests without data, but here they move 4 KiB.
-        Config::Null(_) => drive.most().unwrap(),
-        _ => drive.least(u64::MAX).unwrap().unwrap(),
+        DriveConfig::Null(_) => drive.best_case().unwrap(),
+        _ => drive.worst_case(u64::MAX).unwrap().unwrap(),
     };
-    let at_random = |op| drive.at_random(op, 4096).unwrap();
+    let at_random = |op| drive.random_rate(op, 4096).unwrap();
     [
         (step::READ, least.read),
         (step::WRITE, least.write),
@@ -26,7 +26,7 @@ fn said(drive: &Config) -> [(&'static str, u64); 4] {
 /// Returns the rate that a step found, in the unit of [`said`], and its uncertainty. For a disk it
 /// is the rate at the slower end, if that was measured.
 fn found(known: &Calibration, name: &str) -> (f64, f64) {
-    let unit = |f: &Found| match name {
+    let unit = |f: &StepResult| match name {
         step::READ | step::WRITE => 1.0,
         _ => f64::from(f.load.length),
     };
@@ -42,8 +42,8 @@ fn found(known: &Calibration, name: &str) -> (f64, f64) {
 }
 
 /// Calibrates a model, and compares the results with the rates that it states.
-fn compared(drive: &Config, seconds: u64) {
-    let mut bench = Bench::new(drive);
+fn compared(drive: &DriveConfig, seconds: u64) {
+    let mut bench = ModelBench::new(drive);
     let known = calibrate(&mut bench, &target(drive, true), Span::from_secs(seconds));
     for (name, says) in said(drive) {
         let (mean, uncertainty) = found(&known, name);
@@ -67,26 +67,26 @@ fn compared(drive: &Config, seconds: u64) {
 #[test]
 fn each_kind_of_drive_is_found() {
     // A slower kind of drive needs more virtual time for the same precision.
-    compared(&Config::Null(null::Config::demo()), 20);
-    compared(&Config::Ssd(ssd::Config::generic()), 60);
-    compared(&Config::Hdd(hdd::Config::generic()), 300);
+    compared(&DriveConfig::Null(null::NullConfig::demo()), 20);
+    compared(&DriveConfig::Ssd(ssd::SsdConfig::generic()), 60);
+    compared(&DriveConfig::Hdd(hdd::HddConfig::generic()), 300);
 }
 
 /// On a small flash drive that is full, long random writes require that blocks are erased for them.
 #[test]
 fn the_steady_state_of_a_full_flash_drive_is_found() {
-    let drive = Config::Ssd(ssd::Config {
+    let drive = DriveConfig::Ssd(ssd::SsdConfig {
         size: 1 << 30,
         filled: 100,
         spare: 70,
-        ..ssd::Config::generic()
+        ..ssd::SsdConfig::generic()
     });
-    let fresh = drive.at_random(Op::Write, 4096).unwrap() as f64;
+    let fresh = drive.random_rate(Op::Write, 4096).unwrap() as f64;
     // The reference is measured by writing eight times the size of the drive, of which the last
     // eighth counts.
-    let mut bench = Bench::new(&drive);
+    let mut bench = ModelBench::new(&drive);
     let worn = bench.random_writes(8 << 30, 1 << 30);
-    let mut bench = Bench::new(&drive);
+    let mut bench = ModelBench::new(&drive);
     let known = calibrate(&mut bench, &target(&drive, true), Span::from_secs(300));
     let found = known.step(step::WRITE_RANDOM).unwrap();
     let (found, steady) = (found.requests_per_second(), found.steady);
@@ -96,12 +96,12 @@ fn the_steady_state_of_a_full_flash_drive_is_found() {
     assert!(steady && (found / worn - 1.0).abs() <= 0.05);
 }
 
-fn flash() -> impl Strategy<Value = Config> {
+fn flash() -> impl Strategy<Value = DriveConfig> {
     let times = (2_u64..60, 20_u64..120, 400_u64..3000);
     let sizes = (0_u64..65, 4_u16..9, 1_u16..5, 1_u64..7);
     (times, sizes).prop_map(|((command, overhead, program), sizes)| {
         let (buffer, channels, dies, link) = sizes;
-        Config::Ssd(ssd::Config {
+        DriveConfig::Ssd(ssd::SsdConfig {
             command: Span::from_micros(command),
             overhead: Span::from_micros(overhead),
             program: Span::from_micros(program),
@@ -109,15 +109,15 @@ fn flash() -> impl Strategy<Value = Config> {
             channels,
             dies,
             link: link * 100_000_000,
-            ..ssd::Config::generic()
+            ..ssd::SsdConfig::generic()
         })
     })
 }
 
-fn disk() -> impl Strategy<Value = Config> {
+fn disk() -> impl Strategy<Value = DriveConfig> {
     (5400_u32..15_001, 4_u64..15, 0_u64..33, 1_u16..33).prop_map(|(rpm, seek, cache, tags)| {
-        let generic = hdd::Config::generic();
-        Config::Hdd(hdd::Config {
+        let generic = hdd::HddConfig::generic();
+        DriveConfig::Hdd(hdd::HddConfig {
             rpm,
             seek: hdd::Seek {
                 average: Span::from_millis(seek),
@@ -130,13 +130,13 @@ fn disk() -> impl Strategy<Value = Config> {
     })
 }
 
-fn plain() -> impl Strategy<Value = Config> {
+fn plain() -> impl Strategy<Value = DriveConfig> {
     (1_u64..5000, 10_u64..1000, 1_u16..65).prop_map(|(service, link, tags)| {
-        Config::Null(null::Config {
+        DriveConfig::Null(null::NullConfig {
             service: Span::from_micros(service),
             link: link * 1_000_000,
             tags,
-            ..null::Config::demo()
+            ..null::NullConfig::demo()
         })
     })
 }
@@ -153,11 +153,11 @@ const LONG: [&str; 5] = [
 
 /// Checks that the drive continues at the rate of each long step that reports a steady drive. (A
 /// short step cannot detect the effects of a buffer that the step before filled.)
-fn goes_on(drive: &Config, seconds: u64) {
-    let mut bench = Bench::new(drive);
+fn goes_on(drive: &DriveConfig, seconds: u64) {
+    let mut bench = ModelBench::new(drive);
     let (target, end) = (target(drive, true), Span::from_secs(seconds));
     let mut known = Calibration::new(target.clone());
-    let plan = Plan::new(&target);
+    let plan = CalibrationPlan::new(&target);
     let mut spent = Span::ZERO;
     let mut steady = 0;
     while let Some((step, part)) = plan.next(

@@ -4,32 +4,32 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 use weir_lab::conformance::experiment::Experiment;
-use weir_lab::conformance::guest::row::Row;
+use weir_lab::conformance::guest::row::GuestRow;
 use weir_lab::conformance::{RUNS, compare, guest, root, stored};
 
 #[test]
 fn page_and_table_are_current() {
     let written = compare().unwrap();
-    hold("conformance.md", &written.page);
-    hold("conformance.csv", &written.rows);
+    assert_current("conformance.md", &written.page);
+    assert_current("conformance.csv", &written.rows);
 }
 
 #[test]
 fn page_of_the_guest_is_current() {
-    hold("conformance-guest.md", &guest::compare().unwrap().page);
+    assert_current("conformance-guest.md", &guest::compare().unwrap().page);
 }
 
 #[test]
 fn stored_figures_of_the_guest_are_of_rows_that_there_are() {
     let rows = guest::rows().unwrap();
-    let rows: BTreeSet<String> = rows.all().iter().map(Row::name).collect();
+    let rows: BTreeSet<String> = rows.all().iter().map(GuestRow::name).collect();
     let stored: BTreeSet<String> = guest::stored().unwrap().into_keys().collect();
     assert!(stored.is_subset(&rows), "{:?}", stored.difference(&rows));
     assert!(!stored.is_empty());
 }
 
 /// Checks that a document is equal to the text that was just written.
-fn hold(name: &str, text: &str) {
+fn assert_current(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/{name}"));
     if env::var_os("WEIR_BLESS").is_some() {
         fs::write(&file, text).unwrap();

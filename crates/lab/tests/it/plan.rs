@@ -1,6 +1,6 @@
 //! Tests of plans: the table fits, the page is well formed, and unknown values are dashes.
 
-use crate::common::{fits, golden, whole};
+use crate::common::{assert_fits, assert_golden, assert_self_contained};
 use weir_lab::report::{PlanReport, PlanRow, plan_page, plan_table};
 use weir_measure::{Interval, Need};
 
@@ -46,8 +46,8 @@ fn report() -> PlanReport {
 
 #[test]
 fn the_table_fits_and_says_where_nothing_is_known() {
-    golden("plan.txt", &plan_table(&report(), 80));
-    fits(&[60, 80], |width| plan_table(&report(), width));
+    assert_golden("plan.txt", &plan_table(&report(), 80));
+    assert_fits(&[60, 80], |width| plan_table(&report(), width));
 }
 
 #[test]
@@ -57,11 +57,11 @@ fn the_page_is_whole() {
         ..report()
     };
     let page = plan_page(&[report(), other]);
-    whole(&page);
+    assert_self_contained(&page);
     // Two plots for each of two kinds of drives, each in two sizes.
     assert_eq!(page.matches("<svg").count(), 2 * 2 * 2);
     assert!(page.contains("a disk that nobody has") && page.contains("another that nobody has"));
     // 16 drives for 16 clients, of which the policy `contract` needs 2: a factor of 8.
     assert!(!page.contains("<read>") && page.contains("8.0x"));
-    whole(&plan_page(&[PlanReport::default()]));
+    assert_self_contained(&plan_page(&[PlanReport::default()]));
 }

@@ -1,9 +1,9 @@
 //! Tests of pages: golden HTML, and properties of every page.
 
-use crate::common::{golden, sample, whole};
-use weir_lab::report::html::{Block, Card, Gauge, Page, Section, Tone};
+use crate::common::{assert_golden, assert_self_contained, sample};
+use weir_lab::report::html::{Card, Gauge, HtmlPage, PageBlock, PageSection, Tone};
 use weir_lab::report::svg::Chart;
-use weir_lab::report::{Column, DemoReport, Table, demo_page};
+use weir_lab::report::{Column, DemoReport, ReportTable, demo_page};
 
 /// Returns the page without the parts that are the same in every page.
 fn without_style_and_script(page: &str) -> String {
@@ -19,14 +19,14 @@ fn without_style_and_script(page: &str) -> String {
 #[test]
 fn the_demo_page() {
     let page = demo_page(&sample::report(2, 1));
-    whole(&page);
-    golden("demo.html", &without_style_and_script(&page));
+    assert_self_contained(&page);
+    assert_golden("demo.html", &without_style_and_script(&page));
 }
 
 #[test]
 fn a_page_asks_for_nothing_else() {
     let page = demo_page(&sample::report(15, 10));
-    whole(&page);
+    assert_self_contained(&page);
     // The demo's full size: 15 readers over ten seconds.
     assert!(page.len() < 500_000, "{} bytes", page.len());
 }
@@ -51,7 +51,7 @@ fn of_a_cards_long_text_the_first_sentence_is_shown() {
     let mut report = sample::report(2, 1);
     report.policies[0].verdict = format!("It got 0.26 MB/s. {}", "Others did too. ".repeat(30));
     let page = demo_page(&report);
-    whole(&page);
+    assert_self_contained(&page);
     assert!(page.contains("<summary>It got 0.26 MB/s.</summary>"));
 }
 
@@ -91,13 +91,13 @@ fn colours_of_policies_are_for_nothing_else() {
 
 #[test]
 fn an_empty_report_is_a_page() {
-    whole(&demo_page(&DemoReport::default()));
+    assert_self_contained(&demo_page(&DemoReport::default()));
     let mut report = sample::report(1, 1);
     for result in &mut report.policies {
         result.records.clear();
     }
     let page = demo_page(&report);
-    whole(&page);
+    assert_self_contained(&page);
     assert!(!page.contains("NaN"));
 }
 
@@ -118,7 +118,7 @@ fn what_is_not_measured_is_left_out() {
 #[test]
 fn text_is_never_markup() {
     let evil = "</title></style></script><script>alert('1')</script>&\"\u{0}";
-    let mut table = Table::new([Column::text(evil)]);
+    let mut table = ReportTable::new([Column::text(evil)]);
     table.row([evil]);
     let card = Card {
         title: evil.into(),
@@ -144,22 +144,22 @@ fn text_is_never_markup() {
         ..Chart::default()
     };
     let blocks = vec![
-        Block::Text(evil.into()),
-        Block::Heading(evil.into(), None),
-        Block::Cards(vec![card]),
-        Block::Plots(vec![plot], evil.into()),
-        Block::Terms(vec![(evil.into(), evil.into())]),
-        Block::Details(evil.into(), vec![Block::Table(table)]),
+        PageBlock::Text(evil.into()),
+        PageBlock::Heading(evil.into(), None),
+        PageBlock::Cards(vec![card]),
+        PageBlock::Plots(vec![plot], evil.into()),
+        PageBlock::Terms(vec![(evil.into(), evil.into())]),
+        PageBlock::Details(evil.into(), vec![PageBlock::Table(table)]),
     ];
-    let page = Page {
+    let page = HtmlPage {
         title: evil.into(),
         lead: evil.into(),
         intro: vec![evil.into()],
-        sections: vec![Section::new(evil, blocks)],
+        sections: vec![PageSection::new(evil, blocks)],
         command: evil.into(),
     };
     let html = page.html();
-    whole(&html);
+    assert_self_contained(&html);
     assert!(!html.contains("alert('1')") && !html.contains('\u{0}'));
     assert_eq!(html.matches("<script>").count(), 1, "our own");
     let mut report = sample::report(2, 1);
@@ -167,5 +167,5 @@ fn text_is_never_markup() {
     let result = &mut report.policies[0];
     (result.policy, result.verdict, result.about) = (evil.into(), evil.into(), evil.into());
     result.records[1].client = evil.into();
-    whole(&demo_page(&report));
+    assert_self_contained(&demo_page(&report));
 }

@@ -1,13 +1,13 @@
 //! Tests of plots: golden SVG, and properties of every plot with any data.
 
-use crate::common::{golden, well_formed};
+use crate::common::{assert_golden, well_formed};
 use proptest::prelude::*;
 use weir_lab::report::policy::Looks;
-use weir_lab::report::svg::{Along, Bar, Chart, Ink, Mark, Scale, Shape};
+use weir_lab::report::svg::{Along, Bar, Chart, ChartMark, Ink, MarkShape, Scale};
 
-fn mark(name: &str, ink: Ink, shape: Shape) -> Mark {
+fn mark(name: &str, ink: Ink, shape: MarkShape) -> ChartMark {
     let name = name.into();
-    Mark { name, ink, shape }
+    ChartMark { name, ink, shape }
 }
 
 fn rows(names: &[&str]) -> Along {
@@ -18,7 +18,7 @@ fn rows(names: &[&str]) -> Along {
 fn lines(scale: Scale) -> Chart {
     let line = |quiet, values: [f64; 5]| {
         let values = values.into_iter().enumerate();
-        Shape::Line {
+        MarkShape::Line {
             points: values.map(|(i, v)| (i as f64, v)).collect(),
             quiet,
             dash: usize::from(quiet),
@@ -27,7 +27,7 @@ fn lines(scale: Scale) -> Chart {
     let others = vec![(0.0, 11.0, 13.0), (2.0, 10.0, 14.0), (4.0, 11.5, 12.0)];
     let target = line(false, [0.9, 1.1, 0.0, 10.5, 10.4]);
     let total = line(true, [240.0, 250.0, f64::NAN, 239.0, 241.0]);
-    let promise = Shape::Rule {
+    let promise = MarkShape::Rule {
         value: 10.0,
         dashed: true,
     };
@@ -40,7 +40,7 @@ fn lines(scale: Scale) -> Chart {
         marks: vec![
             mark("target", Looks::of([]).ink("contract"), target),
             mark("total", Ink::STRONG, total),
-            mark("others", Ink::QUIET, Shape::Band(others)),
+            mark("others", Ink::QUIET, MarkShape::Band(others)),
             mark("promised 10 MB/s", Ink::STRONG, promise),
         ],
         ..Chart::default()
@@ -63,8 +63,8 @@ fn bars(scale: Scale) -> Chart {
         scale,
         along: rows(&["none", "bfq"]),
         marks: vec![
-            mark("mean", Ink::STRONG, Shape::Bars(mean)),
-            mark("p99", Ink::QUIET, Shape::Bars(p99)),
+            mark("mean", Ink::STRONG, MarkShape::Bars(mean)),
+            mark("p99", Ink::QUIET, MarkShape::Bars(p99)),
         ],
         ..Chart::default()
     }
@@ -72,7 +72,8 @@ fn bars(scale: Scale) -> Chart {
 
 fn stack() -> Chart {
     let row = |name: &str, sum: &str| (name.into(), sum.into());
-    let part = |name: &str, ink, values: [f64; 2]| mark(name, ink, Shape::Parts(values.to_vec()));
+    let part =
+        |name: &str, ink, values: [f64; 2]| mark(name, ink, MarkShape::Parts(values.to_vec()));
     Chart {
         title: "A request".into(),
         description: "Where its time went.".into(),
@@ -88,8 +89,9 @@ fn stack() -> Chart {
 }
 
 fn columns() -> Chart {
-    let part = |name: &str, ink, values: [f64; 3]| mark(name, ink, Shape::Parts(values.to_vec()));
-    let rule = |value, dashed| Shape::Rule { value, dashed };
+    let part =
+        |name: &str, ink, values: [f64; 3]| mark(name, ink, MarkShape::Parts(values.to_vec()));
+    let rule = |value, dashed| MarkShape::Rule { value, dashed };
     let names = ["none", "a policy with a long name", "contract"];
     Chart {
         title: "Beside readers".into(),
@@ -114,19 +116,19 @@ const SIZE: (f64, f64) = (520.0, 280.0);
 
 #[test]
 fn columns_of_parts() {
-    golden("columns.svg", &columns().svg((330.0, 270.0)));
+    assert_golden("columns.svg", &columns().svg((330.0, 270.0)));
 }
 
 #[test]
 fn line_charts() {
-    golden("lines.svg", &lines(Scale::Linear).svg((520.0, 300.0)));
-    golden("lines-log.svg", &lines(Scale::Log).svg((520.0, 300.0)));
+    assert_golden("lines.svg", &lines(Scale::Linear).svg((520.0, 300.0)));
+    assert_golden("lines-log.svg", &lines(Scale::Log).svg((520.0, 300.0)));
 }
 
 #[test]
 fn bar_charts() {
-    golden("bars.svg", &bars(Scale::Linear).svg(SIZE));
-    golden("bars-log.svg", &bars(Scale::Log).svg(SIZE));
+    assert_golden("bars.svg", &bars(Scale::Linear).svg(SIZE));
+    assert_golden("bars-log.svg", &bars(Scale::Log).svg(SIZE));
 }
 
 /// A log scale has no zero, so that the length of a bar on it would have no meaning.
@@ -177,7 +179,7 @@ fn a_line_has_no_more_points_than_can_be_seen_and_keeps_its_peaks() {
             if i == 54_321 { 99.0 } else { f64::from(i % 7) },
         )
     });
-    let line = Shape::Line {
+    let line = MarkShape::Line {
         points: points.collect(),
         quiet: false,
         dash: 0,
@@ -195,7 +197,7 @@ fn a_line_has_no_more_points_than_can_be_seen_and_keeps_its_peaks() {
 
 #[test]
 fn stacked_bars() {
-    golden("stack.svg", &stack().svg((520.0, 200.0)));
+    assert_golden("stack.svg", &stack().svg((520.0, 200.0)));
 }
 
 #[test]
@@ -244,7 +246,7 @@ fn value() -> impl Strategy<Value = f64> {
 #[test]
 fn lines_on_each_other_are_told_apart() {
     let line = |policy: &str, dash| {
-        let shape = Shape::Line {
+        let shape = MarkShape::Line {
             points: vec![(0.0, 5.0), (1.0, 5.0)],
             quiet: false,
             dash,
@@ -273,17 +275,17 @@ proptest! {
     ) {
         let scale = if log { Scale::Log } else { Scale::Linear };
         let (firsts, rest): (Vec<f64>, Vec<(f64, f64)>) = points.iter().map(|p| (p.0, (p.1, p.2))).unzip();
-        let line = Shape::Line { points: points.iter().map(|p| (p.0, p.1)).collect(), quiet: false, dash: 0 };
+        let line = MarkShape::Line { points: points.iter().map(|p| (p.0, p.1)).collect(), quiet: false, dash: 0 };
         let bar = |(value, range): (&f64, &(f64, f64))| Some(Bar { value: *value, range: Some(*range) });
-        let bars = Shape::Bars(firsts.iter().zip(&rest).map(bar).collect());
-        let rule = Shape::Rule { value: firsts.first().copied().unwrap_or(1.0), dashed: log };
-        let parts = Shape::Parts(firsts.clone());
+        let bars = MarkShape::Bars(firsts.iter().zip(&rest).map(bar).collect());
+        let rule = MarkShape::Rule { value: firsts.first().copied().unwrap_or(1.0), dashed: log };
+        let parts = MarkShape::Parts(firsts.clone());
         let names = vec![name.clone(); 3];
         let rows = names.iter().map(|name| (name.clone(), name.clone()));
         let over = Along::Quantity(name.clone(), None);
         let rows = Along::Rows(rows.collect());
         for (along, shapes) in [
-            (over, vec![line, Shape::Band(points.clone()), rule.clone()]),
+            (over, vec![line, MarkShape::Band(points.clone()), rule.clone()]),
             (rows.clone(), vec![bars.clone(), parts.clone(), bars, rule]),
             (rows, vec![parts.clone(), parts]),
         ] {

@@ -1,8 +1,8 @@
 //! Tests of terminal tables: golden text, and the width.
 
-use crate::common::{golden, sample};
+use crate::common::{assert_golden, sample};
 use proptest::prelude::*;
-use weir_lab::report::{Column, Table, demo_table};
+use weir_lab::report::{Column, ReportTable, demo_table};
 
 #[test]
 fn the_demo_table_fits_eighty_columns() {
@@ -12,14 +12,14 @@ fn the_demo_table_fits_eighty_columns() {
         text.is_ascii() && !text.contains('\x1b'),
         "plain characters, no colour"
     );
-    golden("demo-80.txt", &text);
+    assert_golden("demo-80.txt", &text);
 }
 
 #[test]
 fn narrower_it_leaves_out_what_matters_least() {
     let text = demo_table(&sample::report(15, 4), 50, false);
     assert!(text.lines().all(|l| l.len() <= 50));
-    golden("demo-50.txt", &text);
+    assert_golden("demo-50.txt", &text);
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn all_clients_are_shown_on_demand() {
         let rows = text.lines().filter(|l| l.starts_with(client)).count();
         assert_eq!(rows, 3, "{client}: once under each policy");
     }
-    golden("demo-all.txt", &text);
+    assert_golden("demo-all.txt", &text);
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_report_without_results_is_a_table_without_rows() {
 
 #[test]
 fn cells_that_are_missing_are_empty_and_excess_ones_not_shown() {
-    let mut table = Table::new([Column::text("a"), Column::number("b")]);
+    let mut table = ReportTable::new([Column::text("a"), Column::number("b")]);
     table.row(["1"]);
     table.row(["1", "2", "3"]);
     assert_eq!(table.text(80), "a  b\n- --\n1\n1  2\n");
@@ -57,7 +57,7 @@ proptest! {
             let column = if *number { Column::number(title) } else { Column::text(title) };
             column.dropped(*order)
         });
-        let mut table = Table::new(columns);
+        let mut table = ReportTable::new(columns);
         for row in rows {
             table.row(row);
         }

@@ -2,13 +2,16 @@
 
 use std::collections::VecDeque;
 use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, Span, StreamId, Tag};
-use weir_lab::calibrate::{Calibration, Found, Measurement, Pattern, Plan, Step, Target};
-use weir_model::drive::{Config, Drive};
-use weir_model::load::{Io, Rng, Source};
+use weir_lab::calibrate::{
+    Calibration, CalibrationPlan, CalibrationStep, CalibrationTarget, LoadPattern, StepMeasurement,
+    StepResult,
+};
+use weir_model::drive::{DriveConfig, DriveModel};
+use weir_model::load::{Io, RequestSource, Rng};
 
 /// A drive, its time, and the requests that wait for a tag.
-pub(crate) struct Bench {
-    drive: Box<dyn Drive>,
+pub(crate) struct ModelBench {
+    drive: Box<dyn DriveModel>,
     now: Instant,
     free: Vec<u32>,
     waiting: VecDeque<Io>,
@@ -16,8 +19,8 @@ pub(crate) struct Bench {
     flying: Vec<Option<Io>>,
 }
 
-impl Bench {
-    pub(crate) fn new(config: &Config) -> Self {
+impl ModelBench {
+    pub(crate) fn new(config: &DriveConfig) -> Self {
         let drive = config.build().unwrap();
         let shape = drive.shape();
         let tags = u32::from(shape.tags) * u32::from(shape.queues);
@@ -31,7 +34,7 @@ impl Bench {
     }
 
     /// Runs the requests of a source until the source has finished.
-    pub(crate) fn run(&mut self, source: &mut dyn Source) {
+    pub(crate) fn run(&mut self, source: &mut dyn RequestSource) {
         let origin = self.now;
         let relative = |now: Instant| Instant::ZERO + now.since(origin);
         loop {
@@ -58,8 +61,13 @@ impl Bench {
     }
 
     /// Performs a step and adds its result to `known`.
-    pub(crate) fn measured(&mut self, step: &Step, part: Span, known: &mut Calibration) -> Found {
-        let mut measurement = Measurement::new(step, part);
+    pub(crate) fn measured(
+        &mut self,
+        step: &CalibrationStep,
+        part: Span,
+        known: &mut Calibration,
+    ) -> StepResult {
+        let mut measurement = StepMeasurement::new(step, part);
         self.run(&mut measurement);
         known.written = known.written.max(measurement.written());
         let found = measurement.found().expect("the drive answers");
@@ -70,7 +78,7 @@ impl Bench {
     /// Measures the bytes per second of a step's requests in another way: it counts all requests
     /// that complete in the second half of this time. In the first half, a buffer may fill that the
     /// step has flushed.
-    pub(crate) fn goes_on(&mut self, step: &Step, time: Span) -> f64 {
+    pub(crate) fn goes_on(&mut self, step: &CalibrationStep, time: Span) -> f64 {
         let (mut random, mut issued, mut bytes) = (Rng::new(9), 0_u64, 0_u64);
         let length = u64::from(step.load.length);
         let places = step.area.places(step.load.length);
@@ -81,8 +89,8 @@ impl Bench {
         while self.now < end {
             while flying < u64::from(step.load.depth) {
                 let place = match step.load.pattern {
-                    Pattern::Sequential => issued % places,
-                    Pattern::Random => random.range(0, places - 1),
+                    LoadPattern::Sequential => issued % places,
+                    LoadPattern::Random => random.range(0, places - 1),
                 };
                 let writes = random.range(0, 99) < u64::from(step.load.writes);
                 self.waiting.push_back(Io {
@@ -203,9 +211,9 @@ impl Bench {
 }
 
 /// Returns the drive as a target.
-pub(crate) fn target(config: &Config, write: bool) -> Target {
+pub(crate) fn target(config: &DriveConfig, write: bool) -> CalibrationTarget {
     let rotational = config.shape().rotational;
-    Target {
+    CalibrationTarget {
         path: config.name().to_owned(),
         size: config.size().unwrap_or(1 << 36),
         device: None,
@@ -218,8 +226,12 @@ pub(crate) fn target(config: &Config, write: bool) -> Target {
 }
 
 /// Performs all steps of a plan within a virtual time.
-pub(crate) fn calibrate(bench: &mut Bench, target: &Target, time: Span) -> Calibration {
-    let plan = Plan::new(target);
+pub(crate) fn calibrate(
+    bench: &mut ModelBench,
+    target: &CalibrationTarget,
+    time: Span,
+) -> Calibration {
+    let plan = CalibrationPlan::new(target);
     let mut known = Calibration::new(target.clone());
     let end = bench.now + time;
     while let Some((step, part)) = plan.next(&known, end.since(bench.now)) {

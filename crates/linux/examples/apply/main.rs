@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use weir_linux::guest::{Error, Guest, Kernel};
+use weir_linux::guest::{GuestError, Kernel, KernelGuest};
 
 /// The script that runs in the guest.
 const SCRIPT: &str = include_str!("guest.sh");
@@ -41,13 +41,13 @@ fn main() -> ExitCode {
 }
 
 /// Runs the script under a kernel. Returns true if it found no error.
-fn play(weir: &std::path::Path, kernel: &str) -> Result<bool, Error> {
+fn play(weir: &std::path::Path, kernel: &str) -> Result<bool, GuestError> {
     let kernel = Kernel::find(kernel, |line| eprintln!("{line}"))?;
     let only = std::env::var("ONLY").unwrap_or_default();
     let step = std::env::var("STEP").unwrap_or_else(|_| "1".into());
     let calls = std::env::var("CALLS").unwrap_or_else(|_| "write,mkdir,mkdirat".into());
     let set = format!("ONLY='{only}'\nSTEP={step}\nCALLS={calls}\n");
-    let mut guest = Guest::new(kernel, set + SCRIPT);
+    let mut guest = KernelGuest::new(kernel, set + SCRIPT);
     guest.programs.push(weir.to_owned());
     guest.add_program("strace", "strace")?;
     guest.add_program("dmsetup", "dmsetup")?;
@@ -86,8 +86,8 @@ fn play(weir: &std::path::Path, kernel: &str) -> Result<bool, Error> {
     Ok(wrong == 0)
 }
 
-fn file(path: &str, source: std::io::Error) -> Error {
-    Error::File {
+fn file(path: &str, source: std::io::Error) -> GuestError {
+    GuestError::File {
         path: path.into(),
         source,
     }

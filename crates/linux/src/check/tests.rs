@@ -1,13 +1,13 @@
 use super::*;
-use crate::fake::Fake;
-use crate::plan::Plan;
+use crate::fake::FakeHost;
+use crate::plan::HostPlan;
 use weir_config::apply::parse;
 
 const SERVER: &str = include_str!("../../recordings/server.txt");
 
 /// Returns the problems and warnings for a policy on a device with two cgroups, after a change of
 /// the host.
-fn said(device: &str, policy: &str, change: impl FnOnce(&mut Fake)) -> Vec<String> {
+fn said(device: &str, policy: &str, change: impl FnOnce(&mut FakeHost)) -> Vec<String> {
     said_of(
         &format!(
             "[drive.a]\ndevice = \"{device}\"\npolicy = \"{policy}\"\n\
@@ -19,11 +19,11 @@ fn said(device: &str, policy: &str, change: impl FnOnce(&mut Fake)) -> Vec<Strin
     )
 }
 
-fn said_of(text: &str, host: &str, change: impl FnOnce(&mut Fake)) -> Vec<String> {
-    let mut fake = Fake::new(host);
+fn said_of(text: &str, host: &str, change: impl FnOnce(&mut FakeHost)) -> Vec<String> {
+    let mut fake = FakeHost::new(host);
     change(&mut fake);
     let host = parse("", text).unwrap();
-    let plan = Plan::new(&fake, &host);
+    let plan = HostPlan::new(&fake, &host);
     let problems = plan.problems.iter().map(ToString::to_string);
     let warnings = warnings(&fake, &plan).into_iter().map(|w| w.to_string());
     problems.chain(warnings).collect()
@@ -48,8 +48,8 @@ fn has_not(said: &[String], part: &str) {
 }
 
 #[test]
-fn weights_that_nothing_goes_by_are_told() {
-    let set = |fake: &mut Fake| {
+fn unused_weights_are_reported() {
+    let set = |fake: &mut FakeHost| {
         fake.put(
             "/sys/fs/cgroup/system.slice/io.weight",
             "default 100\n8:0 300",
@@ -72,13 +72,13 @@ fn weights_that_nothing_goes_by_are_told() {
 }
 
 #[test]
-fn two_that_divide_by_weights_are_told() {
+fn bfq_together_with_io_cost_is_reported() {
     has(
         &said("/dev/sda", "bfq + io.cost", |_| ()),
         "sda .. bfq and io.cost both .. use only one",
     );
     // io.cost was enabled before, and the plan does not change it.
-    let left = |fake: &mut Fake| {
+    let left = |fake: &mut FakeHost| {
         fake.put("/sys/fs/cgroup/io.cost.qos", "8:0 enable=1 ctrl=auto");
     };
     has(
@@ -88,7 +88,7 @@ fn two_that_divide_by_weights_are_told() {
 }
 
 #[test]
-fn what_the_kernel_has_not_is_told() {
+fn missing_features_of_the_kernel_are_reported() {
     let text = SERVER.replace(" bfq\n", "\n");
     let file = "[drive.a]\ndevice = \"/dev/sda\"\npolicy = \"bfq\"\n";
     has(
@@ -96,15 +96,15 @@ fn what_the_kernel_has_not_is_told() {
         "sda .. bfq is not loaded .. none, mq-deadline, kyber",
     );
     // The file is missing in a cgroup that has the controller.
-    let without = |fake: &mut Fake| fake.take("/sys/fs/cgroup/system.slice/io.latency");
+    let without = |fake: &mut FakeHost| fake.remove_tree("/sys/fs/cgroup/system.slice/io.latency");
     has(
         &said("/dev/sda", "io.latency", without),
         "CONFIG_BLK_CGROUP_IOLATENCY",
     );
     // Without a cgroup that has the controller, the kernel's build configuration is read.
-    let configured = |fake: &mut Fake| {
+    let configured = |fake: &mut FakeHost| {
         for file in ["io.max", "io.latency"] {
-            fake.take(&format!("/sys/fs/cgroup/system.slice/{file}"));
+            fake.remove_tree(&format!("/sys/fs/cgroup/system.slice/{file}"));
         }
         fake.put(
             "/boot/config-6.12.0",
@@ -124,7 +124,7 @@ fn what_the_kernel_has_not_is_told() {
 }
 
 #[test]
-fn what_stands_above_a_device_and_below_is_told() {
+fn stacked_devices_are_reported() {
     has(&said("/dev/sda", "bfq", |_| ()), "sda: is part of dm-0");
     has(
         &said("/dev/dm-0", "io.max", |_| ()),
@@ -149,7 +149,7 @@ fn what_stands_above_a_device_and_below_is_told() {
 }
 
 #[test]
-fn what_is_wrong_with_the_tree_is_told() {
+fn problems_of_the_cgroup_tree_are_reported() {
     // Version 1 has the controller for storage.
     let v1 = SERVER.replace(
         "\tcgroup2 ",
@@ -178,8 +178,8 @@ fn what_is_wrong_with_the_tree_is_told() {
     );
     has(&all, r"/a/b/c: has no memory controller");
     // The parent has a process of its own, so that +io would be refused.
-    let internal = |fake: &mut Fake| {
-        use crate::files::Files;
+    let internal = |fake: &mut FakeHost| {
+        use crate::files::HostFiles;
         fake.make("/sys/fs/cgroup/a").unwrap();
         fake.put("/sys/fs/cgroup/a/cgroup.procs", "77");
     };
@@ -204,7 +204,7 @@ fn what_is_wrong_with_the_tree_is_told() {
 }
 
 #[test]
-fn what_is_systemds_is_told() {
+fn units_of_systemd_are_reported() {
     let file = |member: &str| {
         format!(
             "[drive.a]\ndevice = \"/dev/sda\"\npolicy = \"bfq\"\n[volume.one]\ndrive = \"a\"\n{member}\n"

@@ -1,16 +1,16 @@
 //! The kernel's reaction to a write to a file of a cgroup.
 
-use super::{Fake, Files, Node, queue};
+use super::{FakeHost, FakeNode, HostFiles, queue};
 use crate::knob::Knob;
 use rustix::io::Errno;
 use std::io;
 
 /// Makes a cgroup, with the files that its parent's controllers give it.
-pub(super) fn make(fake: &mut Fake, path: &str) {
+pub(super) fn make(fake: &mut FakeHost, path: &str) {
     let (parent, _) = path.rsplit_once('/').unwrap_or(("", ""));
     let controllers = fake.text(&format!("{parent}/cgroup.subtree_control"));
     let controllers = controllers.unwrap_or_default().to_owned();
-    fake.nodes.insert(path.to_owned(), Node::Folder);
+    fake.nodes.insert(path.to_owned(), FakeNode::Folder);
     for file in ["cgroup.procs", "cgroup.subtree_control"] {
         fake.set(format!("{path}/{file}"), "");
     }
@@ -19,22 +19,22 @@ pub(super) fn make(fake: &mut Fake, path: &str) {
     }
     fake.nodes.insert(
         format!("{path}/cgroup.controllers"),
-        Node::Fixed(controllers),
+        FakeNode::Fixed(controllers),
     );
 }
 
 /// Removes an empty cgroup. Like rmdir on cgroupfs, this takes its files along.
-pub(super) fn remove(fake: &mut Fake, path: &str) -> io::Result<()> {
+pub(super) fn remove(fake: &mut FakeHost, path: &str) -> io::Result<()> {
     let is_busy = !children(fake, path).is_empty() || has_processes(fake, path);
     if is_busy {
         return Err(Errno::BUSY.into());
     }
-    fake.take(path);
+    fake.remove_tree(path);
     Ok(())
 }
 
 /// Returns the cgroups directly below this one.
-fn children(fake: &Fake, path: &str) -> Vec<String> {
+fn children(fake: &FakeHost, path: &str) -> Vec<String> {
     let names = fake.names(path).into_iter();
     let below = names.map(|name| format!("{path}/{name}"));
     below
@@ -42,24 +42,24 @@ fn children(fake: &Fake, path: &str) -> Vec<String> {
         .collect()
 }
 
-fn has_processes(fake: &Fake, path: &str) -> bool {
+fn has_processes(fake: &FakeHost, path: &str) -> bool {
     let text = fake.text(&format!("{path}/cgroup.procs"));
     !text.unwrap_or_default().trim().is_empty()
 }
 
 /// Returns true if this is the root, whose parent is not a cgroup.
-fn is_root(fake: &Fake, path: &str) -> bool {
+fn is_root(fake: &FakeHost, path: &str) -> bool {
     let (parent, _) = path.rsplit_once('/').unwrap_or(("", ""));
     !fake.nodes.contains_key(&format!("{parent}/cgroup.procs"))
 }
 
-fn words(fake: &Fake, path: &str) -> Vec<String> {
+fn words(fake: &FakeHost, path: &str) -> Vec<String> {
     let text = fake.text(path).unwrap_or_default();
     text.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Adds the files of the controller `io` with their initial content.
-fn add_files(fake: &mut Fake, path: &str) {
+fn add_files(fake: &mut FakeHost, path: &str) {
     for (file, text) in [
         ("io.max", ""),
         ("io.latency", ""),
@@ -74,7 +74,7 @@ fn add_files(fake: &mut Fake, path: &str) {
 }
 
 /// Returns the cgroups that have the controller `io`.
-fn controlled(fake: &Fake) -> Vec<String> {
+fn controlled(fake: &FakeHost) -> Vec<String> {
     let files = fake.nodes.keys();
     files
         .filter_map(|p| p.strip_suffix("/io.max"))
@@ -83,7 +83,7 @@ fn controlled(fake: &Fake) -> Vec<String> {
 }
 
 /// Adds the file of bfq to all cgroups, as loading its module does.
-pub(super) fn load_weights(fake: &mut Fake) {
+pub(super) fn load_weights(fake: &mut FakeHost) {
     fake.built.insert("io.bfq.weight".to_owned());
     for path in controlled(fake) {
         fake.set(format!("{path}/io.bfq.weight"), "default 100");
@@ -91,7 +91,7 @@ pub(super) fn load_weights(fake: &mut Fake) {
 }
 
 /// Removes the weights of a device that loses bfq.
-pub(super) fn forget_weights(fake: &mut Fake, device: &str) {
+pub(super) fn forget_weights(fake: &mut FakeHost, device: &str) {
     let Ok(number) = fake.text(&format!("{device}/dev")).map(str::to_owned) else {
         return;
     };
@@ -101,17 +101,17 @@ pub(super) fn forget_weights(fake: &mut Fake, device: &str) {
 }
 
 /// Returns true if io.cost is enabled for a device.
-pub(super) fn has_cost(fake: &Fake, device: &str) -> bool {
+pub(super) fn has_cost(fake: &FakeHost, device: &str) -> bool {
     let number = fake.text(&format!("{device}/dev")).unwrap_or_default();
     let mut files = fake.nodes.iter();
     files.any(|(path, node)| {
-        matches!(node, Node::File(text) if path.ends_with("/io.cost.qos")
+        matches!(node, FakeNode::File(text) if path.ends_with("/io.cost.qos")
             && Knob::CostQos.value(text, number.trim()).starts_with("enable=1"))
     })
 }
 
 /// Replaces the line of a device in a file, or removes it if `value` is `None`.
-fn put_line(fake: &mut Fake, path: &str, number: &str, value: Option<&str>) {
+fn put_line(fake: &mut FakeHost, path: &str, number: &str, value: Option<&str>) {
     let Ok(text) = fake.text(path) else { return };
     let other = text
         .lines()
@@ -122,7 +122,7 @@ fn put_line(fake: &mut Fake, path: &str, number: &str, value: Option<&str>) {
 }
 
 /// Handles a write to a file of a cgroup.
-pub(super) fn write(fake: &mut Fake, folder: &str, name: &str, text: &str) -> io::Result<()> {
+pub(super) fn write(fake: &mut FakeHost, folder: &str, name: &str, text: &str) -> io::Result<()> {
     let path = format!("{folder}/{name}");
     match name {
         "cgroup.subtree_control" => control(fake, folder, text),
@@ -140,7 +140,7 @@ pub(super) fn write(fake: &mut Fake, folder: &str, name: &str, text: &str) -> io
 }
 
 /// Enables or disables the controller for the cgroups below: `+io` and `-io`.
-fn control(fake: &mut Fake, folder: &str, text: &str) -> io::Result<()> {
+fn control(fake: &mut FakeHost, folder: &str, text: &str) -> io::Result<()> {
     let path = format!("{folder}/cgroup.subtree_control");
     let mut on = words(fake, &path);
     let has = |list: &[String]| list.iter().any(|c| c == "io");
@@ -174,7 +174,7 @@ fn control(fake: &mut Fake, folder: &str, text: &str) -> io::Result<()> {
             for child in below {
                 for file in fake.names(&child) {
                     if file.starts_with("io.") {
-                        fake.take(&format!("{child}/{file}"));
+                        fake.remove_tree(&format!("{child}/{file}"));
                     }
                 }
             }
@@ -184,14 +184,14 @@ fn control(fake: &mut Fake, folder: &str, text: &str) -> io::Result<()> {
     let on = on.join(" ");
     for child in children(fake, folder) {
         let controllers = format!("{child}/cgroup.controllers");
-        fake.nodes.insert(controllers, Node::Fixed(on.clone()));
+        fake.nodes.insert(controllers, FakeNode::Fixed(on.clone()));
     }
     fake.set(path, on);
     Ok(())
 }
 
 /// Handles a file that has one line for each device.
-fn of_device(fake: &mut Fake, path: &str, name: &str, text: &str) -> io::Result<()> {
+fn of_device(fake: &mut FakeHost, path: &str, name: &str, text: &str) -> io::Result<()> {
     let (number, value) = text.split_once(' ').ok_or(Errno::INVAL)?;
     let device = device(fake, number)?;
     let value = value.trim();
@@ -231,7 +231,7 @@ fn of_device(fake: &mut Fake, path: &str, name: &str, text: &str) -> io::Result<
 }
 
 /// Returns the directory of the whole device with a number.
-fn device(fake: &Fake, number: &str) -> io::Result<String> {
+fn device(fake: &FakeHost, number: &str) -> io::Result<String> {
     for name in fake.list("/sys/block")? {
         let device = fake.resolve(&format!("/sys/block/{name}"));
         if fake
@@ -246,7 +246,7 @@ fn device(fake: &Fake, number: &str) -> io::Result<String> {
 
 /// Sets or removes the weight of a device.
 fn weight(
-    fake: &mut Fake,
+    fake: &mut FakeHost,
     path: &str,
     (name, device): (&str, &str),
     number: &str,
@@ -262,7 +262,7 @@ fn weight(
 }
 
 /// Changes the limits that the text mentions. The others stay.
-fn limits(fake: &mut Fake, path: &str, number: &str, value: &str) -> io::Result<()> {
+fn limits(fake: &mut FakeHost, path: &str, number: &str, value: &str) -> io::Result<()> {
     let before = Knob::Max.value(fake.text(path)?, number);
     let mut limits: Vec<(String, String)> = before
         .split(' ')

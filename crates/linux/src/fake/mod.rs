@@ -1,20 +1,20 @@
 //! A recorded host that reacts to writes in the way that the kernel does.
 //!
 //! It models the reactions that affect the order of writes and the values that are read back. See
-//! [`Fake`].
+//! [`FakeHost`].
 
 mod cgroup;
 mod queue;
 mod recording;
 
-use crate::files::Files;
+use crate::files::HostFiles;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 /// An object at a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Node {
+enum FakeNode {
     Folder,
     File(String),
     /// A file that refuses writes.
@@ -24,7 +24,7 @@ enum Node {
     Device(String),
 }
 
-/// The payload with which a killed process unwinds (see [`Fake::kill`]).
+/// The payload with which a killed process unwinds (see [`FakeHost::kill`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Killed;
 
@@ -46,8 +46,8 @@ struct Death {
 /// - `io.bfq.weight` exists while bfq is loaded. It accepts weights for devices whose elevator is
 ///   bfq.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fake {
-    nodes: BTreeMap<String, Node>,
+pub struct FakeHost {
+    nodes: BTreeMap<String, FakeNode>,
     attributes: BTreeMap<(String, String), String>,
     /// The files of the controller `io` that the kernel was built with.
     built: BTreeSet<String>,
@@ -61,7 +61,7 @@ pub struct Fake {
     reloads: u64,
 }
 
-impl Fake {
+impl FakeHost {
     /// Reads the host of a recording, which has one entry in a line:
     ///
     /// - `PATH = TEXT`: a file. Further lines of the file follow, each after a tab. `PATH ! TEXT`
@@ -86,18 +86,18 @@ impl Fake {
     }
 
     /// Cancels the kill. Returns true if one was pending.
-    pub fn spare(&mut self) -> bool {
+    pub fn cancel_kill(&mut self) -> bool {
         self.death.take().is_some()
     }
 
     /// Makes or replaces a file without the kernel's rules, as udev or an administrator would.
     pub fn put(&mut self, path: &str, text: &str) {
         let path = self.resolve(path);
-        self.nodes.insert(path, Node::File(text.to_owned()));
+        self.nodes.insert(path, FakeNode::File(text.to_owned()));
     }
 
     /// Removes a path and everything below it, as when a device is unplugged.
-    pub fn take(&mut self, path: &str) {
+    pub fn remove_tree(&mut self, path: &str) {
         let below = format!("{path}/");
         self.nodes
             .retain(|p, _| p != path && !p.starts_with(&below));
@@ -106,10 +106,10 @@ impl Fake {
     /// Returns every file with its content, for comparisons.
     pub fn texts(&self) -> BTreeMap<String, String> {
         let files = self.nodes.iter().map(|(path, node)| match node {
-            Node::File(text) | Node::Fixed(text) => (path.clone(), text.clone()),
-            Node::Folder => (format!("{path}/"), String::new()),
-            Node::Link(target) => (format!("{path} ->"), target.clone()),
-            Node::Device(number) => (path.clone(), number.clone()),
+            FakeNode::File(text) | FakeNode::Fixed(text) => (path.clone(), text.clone()),
+            FakeNode::Folder => (format!("{path}/"), String::new()),
+            FakeNode::Link(target) => (format!("{path} ->"), target.clone()),
+            FakeNode::Device(number) => (path.clone(), number.clone()),
         });
         files.collect()
     }
@@ -134,7 +134,7 @@ impl Fake {
             let next = format!("{whole}/{part}");
             whole = match self.nodes.get(&next) {
                 // The limit ends loops of links. The kernel's own limit is 40 (MAXSYMLINKS).
-                Some(Node::Link(target)) if depth < 16 => {
+                Some(FakeNode::Link(target)) if depth < 16 => {
                     let target = if target.starts_with('/') {
                         target.clone()
                     } else {
@@ -150,14 +150,14 @@ impl Fake {
 
     fn text(&self, path: &str) -> io::Result<&str> {
         match self.nodes.get(path) {
-            Some(Node::File(text) | Node::Fixed(text)) => Ok(text),
+            Some(FakeNode::File(text) | FakeNode::Fixed(text)) => Ok(text),
             Some(_) => Err(Errno::ISDIR.into()),
             None => Err(Errno::NOENT.into()),
         }
     }
 
     fn set(&mut self, path: impl Into<String>, text: impl Into<String>) {
-        self.nodes.insert(path.into(), Node::File(text.into()));
+        self.nodes.insert(path.into(), FakeNode::File(text.into()));
     }
 
     /// Returns the names in a directory, sorted and without duplicates.
@@ -196,7 +196,7 @@ impl Fake {
     }
 }
 
-impl Files for Fake {
+impl HostFiles for FakeHost {
     fn read(&self, path: &str) -> io::Result<String> {
         self.text(&self.resolve(path)).map(str::to_owned)
     }
@@ -205,8 +205,8 @@ impl Files for Fake {
         self.change(|fake| {
             let path = fake.resolve(path);
             match fake.nodes.get(&path) {
-                Some(Node::File(_)) => {}
-                Some(Node::Fixed(_)) => return Err(Errno::ROFS.into()),
+                Some(FakeNode::File(_)) => {}
+                Some(FakeNode::Fixed(_)) => return Err(Errno::ROFS.into()),
                 Some(_) => return Err(Errno::ISDIR.into()),
                 None => return Err(Errno::NOENT.into()),
             }
@@ -227,7 +227,7 @@ impl Files for Fake {
     fn list(&self, path: &str) -> io::Result<Vec<String>> {
         let path = self.resolve(path);
         let names = self.names(&path);
-        if names.is_empty() && self.nodes.get(&path) != Some(&Node::Folder) {
+        if names.is_empty() && self.nodes.get(&path) != Some(&FakeNode::Folder) {
             return Err(Errno::NOENT.into());
         }
         Ok(names)
@@ -236,7 +236,7 @@ impl Files for Fake {
     fn link(&self, path: &str) -> io::Result<String> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         match self.nodes.get(&format!("{}/{name}", self.resolve(folder))) {
-            Some(Node::Link(target)) => Ok(target.clone()),
+            Some(FakeNode::Link(target)) => Ok(target.clone()),
             // readlink(2): not a symbolic link.
             Some(_) => Err(Errno::INVAL.into()),
             None => Err(Errno::NOENT.into()),
@@ -246,7 +246,7 @@ impl Files for Fake {
     fn number(&self, path: &str) -> io::Result<String> {
         let path = self.resolve(path);
         match self.nodes.get(&path) {
-            Some(Node::Device(number)) => Ok(number.clone()),
+            Some(FakeNode::Device(number)) => Ok(number.clone()),
             // `Tree` returns the same error for a file that is not a block device.
             Some(_) => Err(Errno::NOTBLK.into()),
             None => Err(Errno::NOENT.into()),
@@ -277,7 +277,7 @@ impl Files for Fake {
             if fake.nodes.contains_key(&format!("{parent}/cgroup.procs")) {
                 cgroup::make(fake, &path);
             } else {
-                fake.nodes.insert(path, Node::Folder);
+                fake.nodes.insert(path, FakeNode::Folder);
             }
             Ok(())
         })

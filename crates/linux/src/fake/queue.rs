@@ -1,6 +1,6 @@
 //! The kernel's reaction to a write to a file of a device's queue.
 
-use super::{Fake, Node, cgroup};
+use super::{FakeHost, FakeNode, cgroup};
 use crate::knob::Knob;
 use crate::tunable;
 use rustix::io::Errno;
@@ -48,7 +48,7 @@ const DEFAULTS: [(&str, &[(&str, &str)]); 3] = [
 ];
 
 /// Handles a write to a file of a queue, with the kernel's rounding and limits.
-pub(super) fn write(fake: &mut Fake, device: &str, file: &str, text: &str) -> io::Result<()> {
+pub(super) fn write(fake: &mut FakeHost, device: &str, file: &str, text: &str) -> io::Result<()> {
     let path = format!("{device}/queue/{file}");
     if file == "scheduler" {
         return switch(fake, device, text);
@@ -103,25 +103,25 @@ pub(super) fn write(fake: &mut Fake, device: &str, file: &str, text: &str) -> io
 }
 
 /// Returns the tags of a device, 64 unless the recording has a number.
-fn tags(fake: &Fake, device: &str) -> u64 {
+fn tags(fake: &FakeHost, device: &str) -> u64 {
     fake.tags.get(device).copied().unwrap_or(64).into()
 }
 
 /// Returns the elevator of a device.
-pub(super) fn scheduler(fake: &Fake, device: &str) -> String {
+pub(super) fn scheduler(fake: &FakeHost, device: &str) -> String {
     let text = fake.text(&format!("{device}/queue/scheduler"));
     Knob::Scheduler.value(text.unwrap_or("none"), "")
 }
 
 /// Returns the default target of write-back throttling of a device.
-fn own_wbt(fake: &Fake, device: &str) -> &'static str {
+fn own_wbt(fake: &FakeHost, device: &str) -> &'static str {
     let seeks = fake.text(&format!("{device}/queue/rotational"));
     WBT[usize::from(seeks.is_ok_and(|t| t.trim() == "1"))]
 }
 
 /// Switches write-back throttling on or off. bfq and io.cost switch it off, and it returns to its
 /// default after both are gone. A target that was set explicitly stays.
-pub(super) fn throttle_writeback(fake: &mut Fake, device: &str, on: bool) {
+pub(super) fn throttle_writeback(fake: &mut FakeHost, device: &str, on: bool) {
     let path = format!("{device}/queue/wbt_lat_usec");
     if !fake.nodes.contains_key(&path) || fake.manual_wbt.contains(device) {
         return;
@@ -132,11 +132,11 @@ pub(super) fn throttle_writeback(fake: &mut Fake, device: &str, on: bool) {
 }
 
 /// Selects an elevator, loads its module if necessary, and resets everything that depends on it.
-fn switch(fake: &mut Fake, device: &str, to: &str) -> io::Result<()> {
+fn switch(fake: &mut FakeHost, device: &str, to: &str) -> io::Result<()> {
     let to = to.trim();
     let path = format!("{device}/queue/scheduler");
     let before = scheduler(fake, device);
-    let listed = |fake: &Fake| {
+    let listed = |fake: &FakeHost| {
         let text = fake.text(&path).unwrap_or_default();
         text.split_whitespace()
             .any(|word| word.trim_matches(['[', ']']) == to)
@@ -173,7 +173,7 @@ fn switch(fake: &mut Fake, device: &str, to: &str) -> io::Result<()> {
         nr_requests.to_string(),
     );
     // The tunables belong to the elevator that was replaced.
-    fake.take(&format!("{device}/queue/iosched"));
+    fake.remove_tree(&format!("{device}/queue/iosched"));
     let own = DEFAULTS.iter().find(|(name, _)| *name == to);
     for (file, text) in own.iter().flat_map(|(_, files)| *files) {
         fake.set(format!("{device}/queue/iosched/{file}"), *text);
@@ -186,9 +186,9 @@ fn switch(fake: &mut Fake, device: &str, to: &str) -> io::Result<()> {
 }
 
 /// Loads the module of an elevator. Every queue can choose it afterwards.
-fn load(fake: &mut Fake, name: &str) {
+fn load(fake: &mut FakeHost, name: &str) {
     for (path, node) in &mut fake.nodes {
-        if let (true, Node::File(text)) = (path.ends_with("/queue/scheduler"), node) {
+        if let (true, FakeNode::File(text)) = (path.ends_with("/queue/scheduler"), node) {
             text.push(' ');
             text.push_str(name);
         }

@@ -1,11 +1,11 @@
-//! The parser of recorded hosts. [`Fake::new`] describes the format.
+//! The parser of recorded hosts. [`FakeHost::new`] describes the format.
 
-use super::{Fake, Node};
+use super::{FakeHost, FakeNode};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parses a recording into a host.
-pub(super) fn read(recording: &str) -> Fake {
-    let mut fake = Fake {
+pub(super) fn read(recording: &str) -> FakeHost {
+    let mut fake = FakeHost {
         nodes: BTreeMap::new(),
         attributes: BTreeMap::new(),
         built: BTreeSet::new(),
@@ -19,7 +19,7 @@ pub(super) fn read(recording: &str) -> Fake {
     for line in recording.lines() {
         if let Some(more) = line.strip_prefix('\t') {
             match fake.nodes.get_mut(&last) {
-                Some(Node::File(text) | Node::Fixed(text)) => {
+                Some(FakeNode::File(text) | FakeNode::Fixed(text)) => {
                     if !text.is_empty() {
                         text.push('\n');
                     }
@@ -35,7 +35,7 @@ pub(super) fn read(recording: &str) -> Fake {
 }
 
 /// Parses one line, and returns the path that it describes.
-fn line(fake: &mut Fake, line: &str) -> String {
+fn line(fake: &mut FakeHost, line: &str) -> String {
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     let words = rest.split_whitespace().map(str::to_owned);
     match first {
@@ -48,16 +48,16 @@ fn line(fake: &mut Fake, line: &str) -> String {
         }
         folder if rest.is_empty() => {
             let folder = folder.trim_end_matches('/');
-            fake.nodes.insert(folder.to_owned(), Node::Folder);
+            fake.nodes.insert(folder.to_owned(), FakeNode::Folder);
         }
         path => {
             let (sign, text) = rest.split_once(' ').unwrap_or((rest, ""));
             let text = text.to_owned();
             let node = match sign {
-                "=" => Node::File(text),
-                "!" => Node::Fixed(text),
-                "->" => Node::Link(text),
-                "%" => Node::Device(text),
+                "=" => FakeNode::File(text),
+                "!" => FakeNode::Fixed(text),
+                "->" => FakeNode::Link(text),
+                "%" => FakeNode::Device(text),
                 _ => {
                     let name = sign.strip_prefix('@').expect("one of =, !, -> and @NAME");
                     fake.attributes

@@ -27,12 +27,12 @@ fn errno(result: io::Result<()>) -> Option<i32> {
 
 #[test]
 fn a_scheduler_resets_what_depends_on_it() {
-    let mut host = Fake::new(HOST);
+    let mut host = FakeHost::new(HOST);
     let queue = |file: &str| format!("/sys/dev/block/8:0/queue/{file}");
     // A new elevator sets nr_requests to twice the 32 tags, so that the 100 is lost.
     host.write(&queue("nr_requests"), "100").unwrap();
     host.write(&queue("scheduler"), "bfq").unwrap();
-    let is = |host: &Fake, file: &str| host.read(&queue(file)).unwrap();
+    let is = |host: &FakeHost, file: &str| host.read(&queue(file)).unwrap();
     assert_eq!(is(&host, "scheduler"), "none mq-deadline [bfq]");
     assert_eq!(is(&host, "nr_requests"), "64");
     assert_eq!(is(&host, "wbt_lat_usec"), "0");
@@ -55,7 +55,7 @@ fn a_scheduler_resets_what_depends_on_it() {
 
 #[test]
 fn the_files_of_the_controller_come_and_go_with_it() {
-    let mut host = Fake::new(HOST);
+    let mut host = FakeHost::new(HOST);
     host.make("/cg/a").unwrap();
     assert!(!host.exists("/cg/a/io.max"));
     assert_eq!(
@@ -97,17 +97,17 @@ fn the_files_of_the_controller_come_and_go_with_it() {
     host.remove("/cg/a").unwrap();
     host.write("/cg/cgroup.subtree_control", "-io").unwrap();
     assert_eq!(host.texts(), {
-        let mut as_before = Fake::new(HOST);
+        let mut as_before = FakeHost::new(HOST);
         as_before.put("/sys/block/sda/queue/scheduler", "[none] mq-deadline bfq");
         as_before.put("/sys/block/sda/queue/nr_requests", "32");
-        as_before.take("/sys/block/sda/queue/iosched");
+        as_before.remove_tree("/sys/block/sda/queue/iosched");
         as_before.texts()
     });
 }
 
 #[test]
 fn io_cost_switches_write_back_throttling_off() {
-    let mut host = Fake::new(HOST);
+    let mut host = FakeHost::new(HOST);
     let wbt = "/sys/block/sda/queue/wbt_lat_usec";
     host.write("/cg/io.cost.qos", "8:0 enable=1 ctrl=auto")
         .unwrap();
@@ -120,7 +120,7 @@ fn io_cost_switches_write_back_throttling_off() {
 #[test]
 fn a_process_is_killed_before_or_after_a_change() {
     for after in [false, true] {
-        let mut host = Fake::new(HOST);
+        let mut host = FakeHost::new(HOST);
         host.kill(1, after);
         let work = || {
             host.make("/cg/a").unwrap();
@@ -128,7 +128,7 @@ fn a_process_is_killed_before_or_after_a_change() {
         };
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         assert!(ended.unwrap_err().is::<Killed>());
-        assert!(!host.spare(), "it is over");
+        assert!(!host.cancel_kill(), "it is over");
         assert_eq!(host.exists("/cg/b"), after);
     }
 }

@@ -1,9 +1,9 @@
 //! Boots a guest in QEMU and returns its output.
 //!
-//! [`Guest`] describes the guest, and [`Guest::run`] boots it. Time in the guest is counted in
+//! [`KernelGuest`] describes the guest, and [`KernelGuest::run`] boots it. Time in the guest is counted in
 //! instructions (`-icount`), so that a run is repeatable and independent of this machine's speed.
 
-use crate::guest::error::Error;
+use crate::guest::error::GuestError;
 use crate::guest::initrd::Initrd;
 use crate::guest::kernel::Kernel;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ const LINES: usize = 15;
 
 /// A description of a guest to be booted.
 #[derive(Clone, Debug)]
-pub struct Guest {
+pub struct KernelGuest {
     /// The kernel that the guest boots.
     pub kernel: Kernel,
     /// Programs of this machine that are copied to `/bin` of the guest, with their libraries.
@@ -63,14 +63,14 @@ pub struct Guest {
 
 /// The output of a guest that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ran {
+pub struct GuestOutput {
     /// The lines of the guest's console. The first is `guest: kernel RELEASE`.
     pub console: Vec<String>,
     /// The files in `/out`, by their paths below it.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
-impl Guest {
+impl KernelGuest {
     /// Describes a guest with 1 GiB of memory, which can run for ten minutes.
     pub fn new(kernel: Kernel, script: impl Into<String>) -> Self {
         Self {
@@ -93,11 +93,15 @@ impl Guest {
     /// # Errors
     /// Returns an error if `PATH` has no program of this name. The error mentions the package that
     /// has it.
-    pub fn add_program(&mut self, name: &'static str, package: &'static str) -> Result<(), Error> {
+    pub fn add_program(
+        &mut self,
+        name: &'static str,
+        package: &'static str,
+    ) -> Result<(), GuestError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut all = std::env::split_paths(&path).map(|directory| directory.join(name));
         let found = all.find(|path| path.is_file());
-        let missing = || Error::Program {
+        let missing = || GuestError::Program {
             program: name,
             source: std::io::ErrorKind::NotFound.into(),
             package,
@@ -110,7 +114,7 @@ impl Guest {
     ///
     /// # Errors
     /// Returns an error if the guest cannot be started, does not reach its end, or takes too long.
-    pub fn run(&self) -> Result<Ran, Error> {
+    pub fn run(&self) -> Result<GuestOutput, GuestError> {
         self.run_while(|_| (), || true)
     }
 
@@ -118,15 +122,15 @@ impl Guest {
     /// the guest soon after `go_on` has returned false.
     ///
     /// # Errors
-    /// Returns the errors of [`run`](Self::run), or [`Error::Interrupted`] if `go_on` ended the
+    /// Returns the errors of [`run`](Self::run), or [`GuestError::Interrupted`] if `go_on` ended the
     /// guest.
     pub fn run_while(
         &self,
         mut line: impl FnMut(&str),
         go_on: impl Fn() -> bool,
-    ) -> Result<Ran, Error> {
+    ) -> Result<GuestOutput, GuestError> {
         let scratch = tempfile::Builder::new().prefix("weir-guest-").tempdir();
-        let scratch = scratch.map_err(Error::file(&std::env::temp_dir()))?;
+        let scratch = scratch.map_err(GuestError::file(&std::env::temp_dir()))?;
         self.write_initrd(&scratch.path().join("initrd"))?;
         let out = scratch.path().join("out");
         // The guest writes a tar archive of /out to this disk.
@@ -138,10 +142,10 @@ impl Guest {
         let console = console?;
         // A kernel that panics also ends QEMU, but without this line.
         if !console.iter().any(|line| line == END) {
-            return Err(Error::Died(last(&console)));
+            return Err(GuestError::Died(last(&console)));
         }
         let files = unpack(&out)?;
-        Ok(Ran { console, files })
+        Ok(GuestOutput { console, files })
     }
 
     /// Writes the guest's initial files in the form that a kernel boots from, for tests that boot
@@ -149,7 +153,7 @@ impl Guest {
     ///
     /// # Errors
     /// Returns an error if one of the files cannot be read, or if `to` cannot be written.
-    pub fn write_initrd(&self, to: &Path) -> Result<(), Error> {
+    pub fn write_initrd(&self, to: &Path) -> Result<(), GuestError> {
         let mut initrd = Initrd::new(&self.kernel, &self.modules, &self.script)?;
         for program in &self.programs {
             initrd.program(program)?;
@@ -157,13 +161,13 @@ impl Guest {
         for (name, bytes) in &self.files {
             initrd.add(&format!("files/{name}"), bytes)?;
         }
-        let mut file = BufWriter::new(File::create(to).map_err(Error::file(to))?);
-        initrd.write(&mut file).map_err(Error::file(to))?;
-        file.flush().map_err(Error::file(to))
+        let mut file = BufWriter::new(File::create(to).map_err(GuestError::file(to))?);
+        initrd.write(&mut file).map_err(GuestError::file(to))?;
+        file.flush().map_err(GuestError::file(to))
     }
 
     /// Starts QEMU. Returns the lines of its standard output and error through a channel.
-    fn start(&self, scratch: &Path) -> Result<(Qemu, Receiver<String>), Error> {
+    fn start(&self, scratch: &Path) -> Result<(Qemu, Receiver<String>), GuestError> {
         let mut qemu = Command::new("qemu-system-x86_64");
         // Mitigations of Spectre cost instructions, and therefore time. RDRAND and RDSEED would
         // return numbers of this processor, and kernel addresses drawn from them, so that runs
@@ -199,7 +203,7 @@ impl Guest {
         qemu.stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = qemu.spawn().map_err(|source| Error::Program {
+        let mut child = qemu.spawn().map_err(|source| GuestError::Program {
             program: "qemu-system-x86_64",
             source,
             package: "qemu-system-x86",
@@ -248,7 +252,7 @@ fn follow(
     limit: Duration,
     each: &mut dyn FnMut(&str),
     go_on: impl Fn() -> bool,
-) -> Result<Vec<String>, Error> {
+) -> Result<Vec<String>, GuestError> {
     let (began, mut console) = (Instant::now(), Vec::new());
     loop {
         match lines.recv_timeout(LOOK) {
@@ -267,11 +271,11 @@ fn follow(
             Err(RecvTimeoutError::Disconnected) => return Ok(console),
         }
         if !go_on() {
-            return Err(Error::Interrupted);
+            return Err(GuestError::Interrupted);
         }
         if began.elapsed() > limit {
             let said = last(&console);
-            return Err(Error::Late { limit, said });
+            return Err(GuestError::Late { limit, said });
         }
     }
 }
@@ -282,13 +286,13 @@ pub(crate) fn last(console: &[String]) -> String {
 }
 
 /// Makes a sparse file of zeroes, which occupies no space on disk.
-fn zeroed(path: &Path, size: u64) -> Result<(), Error> {
+fn zeroed(path: &Path, size: u64) -> Result<(), GuestError> {
     let made = File::create(path).and_then(|file| file.set_len(size));
-    made.map_err(Error::file(path))
+    made.map_err(GuestError::file(path))
 }
 
 /// Returns the files of a tar archive.
-fn unpack(archive: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+fn unpack(archive: &Path) -> Result<BTreeMap<String, Vec<u8>>, GuestError> {
     let read = || {
         let mut files = BTreeMap::new();
         for entry in tar::Archive::new(BufReader::new(File::open(archive)?)).entries()? {
@@ -302,5 +306,5 @@ fn unpack(archive: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         }
         Ok(files)
     };
-    read().map_err(Error::file(archive))
+    read().map_err(GuestError::file(archive))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The reason why a guest could not be run.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum GuestError {
     /// A file or directory cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
@@ -57,7 +57,7 @@ pub enum Error {
     Interrupted,
 }
 
-impl Error {
+impl GuestError {
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { path, source }

@@ -1,7 +1,7 @@
 //! The initial file system of a guest, as a cpio archive.
 
-use crate::guest::error::Error;
-use crate::guest::kernel::{Kernel, said};
+use crate::guest::error::GuestError;
+use crate::guest::kernel::{Kernel, command_output};
 use cpio::NewcBuilder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -39,18 +39,18 @@ const MODULES: [&str; 16] = [
 ];
 
 /// The mode and the content of a file in the guest.
-type Entry = (u32, Vec<u8>);
+type ArchiveFile = (u32, Vec<u8>);
 
 /// The files of a guest by their paths relative to the root, without a leading slash.
 #[derive(Default)]
 pub(crate) struct Initrd {
-    files: BTreeMap<String, Entry>,
+    files: BTreeMap<String, ArchiveFile>,
 }
 
 impl Initrd {
     /// Collects busybox, the standard and further modules of a kernel, and a script. The first
     /// process sources the script.
-    pub(crate) fn new(kernel: &Kernel, modules: &[&str], script: &str) -> Result<Self, Error> {
+    pub(crate) fn new(kernel: &Kernel, modules: &[&str], script: &str) -> Result<Self, GuestError> {
         let mut initrd = Self::default();
         let busybox = ["/usr/bin/busybox", "/bin/busybox"].map(Path::new);
         let busybox = busybox.into_iter().find(|p| p.exists());
@@ -67,23 +67,24 @@ impl Initrd {
     }
 
     /// Adds a file with this content.
-    pub(crate) fn add(&mut self, path: &str, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, path: &str, bytes: &[u8]) -> Result<(), GuestError> {
         match self.files.insert(path.to_owned(), (0o644, bytes.to_vec())) {
-            Some(_) => Err(Error::Twice(path.to_owned())),
+            Some(_) => Err(GuestError::Twice(path.to_owned())),
             None => Ok(()),
         }
     }
 
     /// Adds a program of this machine to `/bin`, with the shared libraries that it is linked to.
-    pub(crate) fn program(&mut self, program: &Path) -> Result<(), Error> {
+    pub(crate) fn program(&mut self, program: &Path) -> Result<(), GuestError> {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let to = format!("bin/{name}");
         if self.files.contains_key(&to) {
-            return Err(Error::Twice(to));
+            return Err(GuestError::Twice(to));
         }
         self.put(program, &to)?;
         // `ldd` fails for a static program, which needs no libraries.
-        let Ok(libraries) = said("ldd", "libc-bin", Command::new("ldd").arg(program)) else {
+        let Ok(libraries) = command_output("ldd", "libc-bin", Command::new("ldd").arg(program))
+        else {
             return Ok(());
         };
         let words = libraries.split_whitespace();
@@ -97,10 +98,10 @@ impl Initrd {
     }
 
     /// Adds a file of this machine with its permissions.
-    fn put(&mut self, from: &Path, to: &str) -> Result<(), Error> {
-        let bytes = fs::read(from).map_err(Error::file(from))?;
+    fn put(&mut self, from: &Path, to: &str) -> Result<(), GuestError> {
+        let bytes = fs::read(from).map_err(GuestError::file(from))?;
         let mode = fs::metadata(from)
-            .map_err(Error::file(from))?
+            .map_err(GuestError::file(from))?
             .permissions()
             .mode()
             & 0o777;
@@ -110,10 +111,10 @@ impl Initrd {
 
     /// Adds the modules, and for each of them a file with the order in which to load it and its
     /// dependencies.
-    fn modules(&mut self, directory: &Path, further: &[&str]) -> Result<(), Error> {
+    fn modules(&mut self, directory: &Path, further: &[&str]) -> Result<(), GuestError> {
         let mut paths: BTreeMap<String, PathBuf> = BTreeMap::new();
         for entry in fs::read_dir(directory)
-            .map_err(Error::file(directory))?
+            .map_err(GuestError::file(directory))?
             .flatten()
         {
             let file = entry.file_name().to_string_lossy().into_owned();
@@ -140,12 +141,12 @@ impl Initrd {
         name: &str,
         order: &mut Vec<String>,
         seen: &mut BTreeSet<String>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GuestError> {
         // A module without a file is built into the kernel.
         let Some(path) = paths.get(name).filter(|_| seen.insert(name.to_owned())) else {
             return Ok(());
         };
-        let bytes = fs::read(path).map_err(Error::file(path))?;
+        let bytes = fs::read(path).map_err(GuestError::file(path))?;
         for needed in needs(&bytes) {
             self.module(paths, &needed, order, seen)?;
         }
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_module_needs_is_read_from_it() {
+    fn dependencies_are_read_from_the_module() {
         assert_eq!(
             needs(b"x\0depends=scsi_mod,crc-t10dif\0name=sd"),
             ["scsi_mod", "crc_t10dif"]
@@ -217,7 +218,7 @@ mod tests {
         initrd.add("files/a", b"one").unwrap();
         assert!(matches!(
             initrd.add("files/a", b"two"),
-            Err(Error::Twice(_))
+            Err(GuestError::Twice(_))
         ));
         initrd.add("files/b/c", b"three").unwrap();
         let archive = |initrd: &Initrd| {

@@ -1,6 +1,6 @@
 //! Finds the kernel of a guest, and downloads it from Debian if necessary.
 
-use crate::guest::error::Error;
+use crate::guest::error::GuestError;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -46,17 +46,17 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns an error if the name is unknown, or if the kernel cannot be downloaded.
-    pub fn find(name: &str, tell: impl FnOnce(&str)) -> Result<Self, Error> {
+    pub fn find(name: &str, tell: impl FnOnce(&str)) -> Result<Self, GuestError> {
         // A name with a slash is a path.
         if name.contains('/') {
             let directory = PathBuf::from(name);
             if !directory.is_file() && !directory.join("vmlinuz").exists() {
-                return Err(Error::NoKernel(name.to_owned()));
+                return Err(GuestError::NoKernel(name.to_owned()));
             }
             return Ok(Self::at(directory));
         }
         let Some((version, suite)) = VERSIONS.iter().find(|(version, _)| *version == name) else {
-            return Err(Error::NoKernel(name.to_owned()));
+            return Err(GuestError::NoKernel(name.to_owned()));
         };
         let directory = cache().join(version);
         // `release` is written last, and the directory appears by a rename, so that it is complete.
@@ -72,7 +72,7 @@ impl Kernel {
     fn at(directory: PathBuf) -> Self {
         let release = if directory.is_file() {
             // User-mode Linux prints its release.
-            said("linux", "none", Command::new(&directory).arg("--version")).ok()
+            command_output("linux", "none", Command::new(&directory).arg("--version")).ok()
         } else {
             fs::read_to_string(directory.join("release")).ok()
         };
@@ -125,14 +125,14 @@ fn cache() -> PathBuf {
 }
 
 /// Downloads the kernel of a Debian release. The directory is complete, or does not exist.
-fn fetch(suite: &str, directory: &Path) -> Result<(), Error> {
+fn fetch(suite: &str, directory: &Path) -> Result<(), GuestError> {
     let parent = directory.parent().unwrap_or(directory);
-    fs::create_dir_all(parent).map_err(Error::file(parent))?;
+    fs::create_dir_all(parent).map_err(GuestError::file(parent))?;
     // It must be in the same file system, because it is renamed later.
     let scratch = tempfile::Builder::new()
         .prefix(".kernel-")
         .tempdir_in(parent);
-    let scratch = scratch.map_err(Error::file(parent))?;
+    let scratch = scratch.map_err(GuestError::file(parent))?;
     let apt = Apt::new(suite, scratch.path())?;
     apt.run("apt-get", &["update", "-q"])?;
     let kernels = apt.kernels()?;
@@ -143,7 +143,7 @@ fn fetch(suite: &str, directory: &Path) -> Result<(), Error> {
     match fs::rename(&new, directory) {
         // Another process has downloaded the same kernel at the same time.
         Err(_) if directory.join("release").exists() => Ok(()),
-        renamed => renamed.map_err(Error::file(directory)),
+        renamed => renamed.map_err(GuestError::file(directory)),
     }
 }
 
@@ -155,11 +155,11 @@ struct Apt<'a> {
 
 impl<'a> Apt<'a> {
     /// Prepares the directories and the list of sources for a Debian release.
-    fn new(suite: &str, place: &'a Path) -> Result<Self, Error> {
+    fn new(suite: &str, place: &'a Path) -> Result<Self, GuestError> {
         // apt does not make these directories itself.
         for directory in ["lists/partial", "cache/archives/partial"] {
             let directory = place.join(directory);
-            fs::create_dir_all(&directory).map_err(Error::file(&directory))?;
+            fs::create_dir_all(&directory).map_err(GuestError::file(&directory))?;
         }
         let mirror = env::var("WEIR_DEBIAN_MIRROR");
         let mirror = mirror.unwrap_or_else(|_| "http://deb.debian.org/debian".to_owned());
@@ -167,7 +167,7 @@ impl<'a> Apt<'a> {
         let text = format!(
             "Types: deb\nURIs: {mirror}\nSuites: {suite}\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
         );
-        fs::write(&sources, text).map_err(Error::file(&sources))?;
+        fs::write(&sources, text).map_err(GuestError::file(&sources))?;
         let option = |key: &str, value: &Path| format!("-o{key}={}", value.display());
         let options = vec![
             option("Dir::Etc::sourcelist", &sources),
@@ -183,18 +183,18 @@ impl<'a> Apt<'a> {
         Ok(Self { place, options })
     }
 
-    fn run(&self, program: &'static str, words: &[&str]) -> Result<String, Error> {
+    fn run(&self, program: &'static str, words: &[&str]) -> Result<String, GuestError> {
         let mut command = Command::new(program);
         command
             .current_dir(self.place)
             .args(&self.options)
             .args(words);
-        said(program, "apt", &mut command)
+        command_output(program, "apt", &mut command)
     }
 
     /// Returns the packages with the kernel and its modules. There is one up to Linux 6, and there
     /// are several from Linux 7 on.
-    fn kernels(&self) -> Result<Vec<String>, Error> {
+    fn kernels(&self) -> Result<Vec<String>, GuestError> {
         let words = ["depends", "--recurse", "--important", META];
         let all = self.run("apt-cache", &words)?;
         // The packages have a version after the prefix, and the metapackages do not.
@@ -207,7 +207,7 @@ impl<'a> Apt<'a> {
         };
         let names: Vec<String> = all.lines().filter(is_kernel).map(str::to_owned).collect();
         if names.is_empty() {
-            return Err(Error::Failed {
+            return Err(GuestError::Failed {
                 program: "apt-cache",
                 said: format!("{META} depends on no kernel"),
             });
@@ -217,20 +217,20 @@ impl<'a> Apt<'a> {
 }
 
 /// Makes the directory of a kernel from the packages in a directory.
-fn unpack(packages: &Path, to: &Path) -> Result<(), Error> {
+fn unpack(packages: &Path, to: &Path) -> Result<(), GuestError> {
     let root = packages.join("root");
     for entry in fs::read_dir(packages)
-        .map_err(Error::file(packages))?
+        .map_err(GuestError::file(packages))?
         .flatten()
     {
         if entry.path().extension().is_some_and(|e| e == "deb") {
             let mut command = Command::new("dpkg-deb");
             command.arg("-x").arg(entry.path()).arg(&root);
-            said("dpkg-deb", "dpkg", &mut command)?;
+            command_output("dpkg-deb", "dpkg", &mut command)?;
         }
     }
     let modules = to.join("modules");
-    fs::create_dir_all(&modules).map_err(Error::file(&modules))?;
+    fs::create_dir_all(&modules).map_err(GuestError::file(&modules))?;
     let (mut image, mut release) = (None, None);
     visit(&root, &mut |path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -239,24 +239,24 @@ fn unpack(packages: &Path, to: &Path) -> Result<(), Error> {
         } else if name == "modules.builtin" {
             release = path.parent().and_then(Path::file_name).map(OsStr::to_owned);
             let builtin = to.join("builtin");
-            fs::copy(path, &builtin).map_err(Error::file(&builtin))?;
+            fs::copy(path, &builtin).map_err(GuestError::file(&builtin))?;
         } else if is_needed(path) {
             let module = modules.join(&*name);
-            fs::copy(path, &module).map_err(Error::file(&module))?;
+            fs::copy(path, &module).map_err(GuestError::file(&module))?;
             if module.extension().is_some_and(|e| e == "xz") {
-                said("xz", "xz-utils", Command::new("xz").arg("-d").arg(&module))?;
+                command_output("xz", "xz-utils", Command::new("xz").arg("-d").arg(&module))?;
             }
         }
         Ok(())
     })?;
-    let (image, release) = image.zip(release).ok_or_else(|| Error::Failed {
+    let (image, release) = image.zip(release).ok_or_else(|| GuestError::Failed {
         program: "dpkg-deb",
         said: "the packages have no vmlinuz, or no modules.builtin".to_owned(),
     })?;
     let (vmlinuz, recorded) = (to.join("vmlinuz"), to.join("release"));
-    fs::copy(&image, &vmlinuz).map_err(Error::file(&vmlinuz))?;
+    fs::copy(&image, &vmlinuz).map_err(GuestError::file(&vmlinuz))?;
     let release = release.to_string_lossy().into_owned() + "\n";
-    fs::write(&recorded, release).map_err(Error::file(&recorded))
+    fs::write(&recorded, release).map_err(GuestError::file(&recorded))
 }
 
 /// Returns true if a file is a module in one of the [`NEEDED`] directories.
@@ -270,9 +270,12 @@ fn is_needed(file: &Path) -> bool {
 }
 
 /// Calls `each` for each regular file below a directory.
-fn visit(directory: &Path, each: &mut dyn FnMut(&Path) -> Result<(), Error>) -> Result<(), Error> {
+fn visit(
+    directory: &Path,
+    each: &mut dyn FnMut(&Path) -> Result<(), GuestError>,
+) -> Result<(), GuestError> {
     for entry in fs::read_dir(directory)
-        .map_err(Error::file(directory))?
+        .map_err(GuestError::file(directory))?
         .flatten()
     {
         match entry.file_type() {
@@ -285,12 +288,12 @@ fn visit(directory: &Path, each: &mut dyn FnMut(&Path) -> Result<(), Error>) -> 
 }
 
 /// Runs a program, and returns its standard output.
-pub(crate) fn said(
+pub(crate) fn command_output(
     program: &'static str,
     package: &'static str,
     command: &mut Command,
-) -> Result<String, Error> {
-    let absent = |source| Error::Program {
+) -> Result<String, GuestError> {
+    let absent = |source| GuestError::Program {
         program,
         source,
         package,
@@ -306,7 +309,7 @@ pub(crate) fn said(
     let said = String::from_utf8_lossy(&stderr);
     let last: Vec<&str> = said.lines().rev().take(3).collect();
     let said = last.into_iter().rev().collect::<Vec<_>>().join("; ");
-    Err(Error::Failed { program, said })
+    Err(GuestError::Failed { program, said })
 }
 
 #[cfg(test)]

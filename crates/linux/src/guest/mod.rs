@@ -6,7 +6,7 @@
 //! server and fio work for seconds repeat to 0.1 %. A time in the guest tells how many instructions
 //! something took, and nothing about the speed of this machine.
 //!
-//! [`Kernel`] finds a kernel, or downloads it once. [`Guest`] boots it with programs, files and a
+//! [`Kernel`] finds a kernel, or downloads it once. [`KernelGuest`] boots it with programs, files and a
 //! script, and returns their output.
 //!
 //! [`Lockstep`] is an alternative: a kernel that was built as a program, whose processors are
@@ -18,7 +18,7 @@ mod initrd;
 mod kernel;
 mod lockstep;
 
-pub use boot::{Guest, OUT_MAX, Ran};
-pub use error::Error;
+pub use boot::{GuestOutput, KernelGuest, OUT_MAX};
+pub use error::GuestError;
 pub use kernel::{Kernel, VERSIONS};
 pub use lockstep::Lockstep;

@@ -1,6 +1,6 @@
 //! The errors of opening, reading and writing a journal.
 
-use crate::device::said;
+use crate::device::error_text;
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
@@ -23,7 +23,12 @@ impl fmt::Display for JournalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path, tried, error) => {
-                write!(f, "cannot {tried} {}: {}", path.display(), said(error))?;
+                write!(
+                    f,
+                    "cannot {tried} {}: {}",
+                    path.display(),
+                    error_text(error)
+                )?;
                 match Errno::from_io_error(error) {
                     Some(Errno::NOSPC | Errno::DQUOT) => f.write_str(
                         "; nothing was changed whose old value is not on disk. Free some space, or use another journal with --journal",

@@ -6,39 +6,42 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-fn made(folder: &str) -> Change {
-    Change::Make {
+fn made(folder: &str) -> HostChange {
+    HostChange::Make {
         folder: folder.to_owned(),
     }
 }
 
 #[test]
-fn what_was_not_put_back_is_found_again_and_half_a_line_is_none() {
+fn changes_that_are_not_undone_are_read_again_without_an_incomplete_line() {
     let folder = folder("again");
     let path = folder.join("journal");
-    let mut journal = Journal::open(&path).unwrap();
+    let mut journal = ApplyJournal::open(&path).unwrap();
     for name in ["a", "b", "c"] {
         journal.change("boot", None, made(name)).unwrap();
     }
     journal.done(2, "is".into()).unwrap();
     journal.undone(1).unwrap();
-    assert!(matches!(Journal::open(&path), Err(JournalError::Busy(_))));
+    assert!(matches!(
+        ApplyJournal::open(&path),
+        Err(JournalError::Busy(_))
+    ));
     drop(journal);
     let whole = std::fs::read(&path).unwrap();
     // At any length, the file is what a crash could have left: an incomplete last line does not
     // count.
     for cut in 0..whole.len() {
         std::fs::write(&path, &whole[..cut]).unwrap();
-        let journal = Journal::read(&path).unwrap();
+        let journal = ApplyJournal::read(&path).unwrap();
         assert!(journal.damage().is_none() && journal.entries().len() <= 3);
     }
     std::fs::write(&path, [&whole[..], b"{\"change\":{\"id\":3"].concat()).unwrap();
-    let mut journal = Journal::open(&path).unwrap();
+    let mut journal = ApplyJournal::open(&path).unwrap();
     let names: Vec<&str> = journal.entries().map(|e| e.change.path()).collect();
     assert_eq!(names, ["a", "c"]);
     assert_eq!(journal.entries().nth(1).unwrap().now.as_deref(), Some("is"));
     assert_eq!(journal.change("boot", None, made("d")).unwrap(), 3);
-    let again = Journal::read(&path).unwrap();
+    let again = ApplyJournal::read(&path).unwrap();
     assert!(again.entries().eq(journal.entries()));
     for id in [0, 2, 3] {
         journal.undone(id).unwrap();
@@ -52,13 +55,13 @@ fn what_was_not_put_back_is_found_again_and_half_a_line_is_none() {
 fn a_line_that_is_none_is_named_and_the_others_are_read() {
     let folder = folder("damaged");
     let path = folder.join("journal");
-    let mut journal = Journal::open(&path).unwrap();
+    let mut journal = ApplyJournal::open(&path).unwrap();
     journal.change("boot", None, made("a")).unwrap();
     journal.change("boot", None, made("b")).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("{\"folder\":\"a\"}", "{\"fol")).unwrap();
     drop(journal);
-    let mut journal = Journal::open(&path).unwrap();
+    let mut journal = ApplyJournal::open(&path).unwrap();
     assert!(
         journal
             .damage()
@@ -74,10 +77,10 @@ fn a_line_that_is_none_is_named_and_the_others_are_read() {
 }
 
 #[test]
-fn it_does_not_grow_without_end() {
+fn a_journal_does_not_grow_without_end() {
     let folder = folder("short");
     let path = folder.join("journal");
-    let mut journal = Journal::open(&path).unwrap();
+    let mut journal = ApplyJournal::open(&path).unwrap();
     for name in ["a", "b"] {
         journal.change("boot", None, made(name)).unwrap();
     }
@@ -86,7 +89,7 @@ fn it_does_not_grow_without_end() {
     for turn in 0..2 * LINES_MAX {
         journal.done(0, turn.to_string()).unwrap();
     }
-    let again = Journal::read(&path).unwrap();
+    let again = ApplyJournal::read(&path).unwrap();
     assert!(again.lines < LINES_MAX + 16, "{}", again.lines);
     assert_eq!(again.lines, journal.lines);
     assert!(again.entries().eq(journal.entries()));
@@ -98,7 +101,7 @@ fn it_does_not_grow_without_end() {
 fn a_disk_without_room_refuses() {
     let folder = folder("full");
     let path = folder.join("journal");
-    let mut journal = Journal::open(&path).unwrap();
+    let mut journal = ApplyJournal::open(&path).unwrap();
     journal.change("boot", None, made("a")).unwrap();
     // Writes to /dev/full return ENOSPC (full(4)).
     let full = std::fs::OpenOptions::new()
@@ -115,7 +118,7 @@ fn a_disk_without_room_refuses() {
     );
     journal.change("boot", None, made("c")).unwrap();
     assert!(
-        Journal::read(&path)
+        ApplyJournal::read(&path)
             .unwrap()
             .entries()
             .eq(journal.entries())
@@ -129,8 +132,8 @@ fn a_journal_that_another_user_can_have_made_is_refused() {
     let (path, secret) = (folder.join("journal"), folder.join("secret"));
     let refused = |why: &str| {
         for error in [
-            Journal::open(&path).unwrap_err(),
-            Journal::read(&path).unwrap_err(),
+            ApplyJournal::open(&path).unwrap_err(),
+            ApplyJournal::read(&path).unwrap_err(),
         ] {
             assert!(error.to_string().contains(why), "{error}");
         }
@@ -138,7 +141,7 @@ fn a_journal_that_another_user_can_have_made_is_refused() {
     std::fs::create_dir(&folder).unwrap();
     let lock = folder.join("journal.lock");
     std::os::unix::fs::symlink(&secret, &lock).unwrap();
-    let error = Journal::open(&path).unwrap_err().to_string();
+    let error = ApplyJournal::open(&path).unwrap_err().to_string();
     assert!(error.contains("journal.lock is a symbolic link"), "{error}");
     assert!(!secret.exists());
     std::fs::remove_file(&lock).unwrap();

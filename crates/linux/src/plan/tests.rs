@@ -1,6 +1,6 @@
 use super::*;
-use crate::fake::Fake;
-use crate::journal::Journal;
+use crate::fake::FakeHost;
+use crate::journal::ApplyJournal;
 use crate::run::preview;
 use weir_config::apply::parse;
 
@@ -21,11 +21,11 @@ share = 200
 "#;
 
 /// Returns the writes of a plan, the settings that it withholds, and the number of problems.
-fn planned(text: &str, change: impl FnOnce(&mut Fake)) -> (Vec<String>, Vec<String>, usize) {
-    let mut fake = Fake::new(SERVER);
+fn planned(text: &str, change: impl FnOnce(&mut FakeHost)) -> (Vec<String>, Vec<String>, usize) {
+    let mut fake = FakeHost::new(SERVER);
     change(&mut fake);
-    let plan = Plan::new(&fake, &parse("", text).unwrap());
-    let writes = preview(&fake, &plan, &Journal::empty());
+    let plan = HostPlan::new(&fake, &parse("", text).unwrap());
+    let writes = preview(&fake, &plan, &ApplyJournal::empty());
     let writes = writes.iter().map(ToString::to_string).collect();
     let withheld = plan.withheld.iter().map(ToString::to_string).collect();
     (writes, withheld, plan.problems.len())
@@ -117,8 +117,8 @@ fn drives_that_are_refused_withhold_everything() {
     // The help does not propose a policy that would be refused as well.
     let text = CONTRACTS.replace("/dev/disk/by-id/ata-disk", "/dev/dm-0");
     let text = text.replace("\"bfq\"", "\"contract\"");
-    let fake = Fake::new(SERVER);
-    let plan = Plan::new(&fake, &parse("", &text).unwrap());
+    let fake = FakeHost::new(SERVER);
+    let plan = HostPlan::new(&fake, &parse("", &text).unwrap());
     let help = plan.problems[0].help.as_deref().unwrap_or_default();
     assert!(
         help.contains("\"io.max\"") && !help.contains("\"bfq\""),

@@ -3,10 +3,10 @@
 //! Only systemd may write to the cgroups of such units, so that it is given the values instead of
 //! the kernel.
 
-use super::{Action, Target};
-use crate::files::Files;
+use super::{DeviceTarget, PlanAction};
+use crate::files::HostFiles;
 use crate::knob::Knob;
-use crate::setting::{At, Setting};
+use crate::setting::{KnobSetting, SettingPlace};
 use std::collections::BTreeMap;
 
 /// The directory of drop-ins that last until the next boot.
@@ -21,9 +21,9 @@ pub(super) struct DropIns(BTreeMap<String, Vec<String>>);
 
 impl DropIns {
     /// Adds the settings of a device's members that are units.
-    pub(super) fn add(&mut self, target: &Target, notes: &mut Vec<String>) {
+    pub(super) fn add(&mut self, target: &DeviceTarget, notes: &mut Vec<String>) {
         for setting in &target.settings {
-            let At::Group(place) = setting.at else {
+            let SettingPlace::Group(place) = setting.at else {
                 continue;
             };
             let Some(unit) = &target.units[place] else {
@@ -47,7 +47,7 @@ impl DropIns {
     }
 
     /// Returns the actions that write the drop-ins.
-    pub(super) fn actions(self, files: &dyn Files) -> Vec<Action> {
+    pub(super) fn actions(self, files: &dyn HostFiles) -> Vec<PlanAction> {
         let mut actions = Vec::new();
         for (unit, directives) in self.0 {
             if directives.is_empty() {
@@ -60,10 +60,10 @@ impl DropIns {
             };
             let folder = format!("{FOLDER}/{unit}.d");
             if !files.exists(&folder) {
-                actions.push(Action::Make(folder.clone()));
+                actions.push(PlanAction::Make(folder.clone()));
             }
             let directives = directives.join("\n");
-            actions.push(Action::Unit {
+            actions.push(PlanAction::Unit {
                 file: format!("{folder}/{FILE}"),
                 text: format!("# Written by weir apply; weir apply --restore removes it.\n[{section}]\n{directives}\n"),
             });
@@ -73,7 +73,7 @@ impl DropIns {
 }
 
 /// Returns the directives for a setting (systemd.resource-control(5)).
-fn directives(link: &str, setting: &Setting) -> Vec<String> {
+fn directives(link: &str, setting: &KnobSetting) -> Vec<String> {
     match setting.knob {
         Knob::Weight => vec![format!("IODeviceWeight={link} {}", setting.value)],
         Knob::BfqWeight => {

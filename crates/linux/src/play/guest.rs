@@ -9,10 +9,10 @@
 //! drive), so that the kernel sees the drive's own times. The same reader runs again in the boot of
 //! the scenario, and its remaining difference is reported.
 
-use crate::guest::{Guest, Kernel, Ran};
+use crate::guest::{GuestOutput, Kernel, KernelGuest};
 use crate::play::measure::measure;
-use crate::play::plan::Plan;
-use crate::play::player::Played;
+use crate::play::plan::PlayPlan;
+use crate::play::player::PlayOutput;
 use crate::play::{log, plan, program};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use weir_config::scenario::Scenario;
 use weir_config::{Policy, profile};
 use weir_core::{Contract, Span};
 use weir_model::load::Program;
-use weir_sim::Run;
+use weir_sim::SimRun;
 
 /// The duration for which the reader measures the path.
 const PATH_TIME: Span = Span::from_millis(300);
@@ -54,14 +54,14 @@ pub struct Lab {
     kernel: Kernel,
     weir: PathBuf,
     /// The measured time of the path in nanoseconds, for each drive.
-    paths: Mutex<Vec<(weir_model::drive::Config, u64)>>,
+    paths: Mutex<Vec<(weir_model::drive::DriveConfig, u64)>>,
 }
 
 /// The results of a run in a guest.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outcome {
+pub struct GuestOutcome {
     /// The logs of fio.
-    pub played: Played,
+    pub played: PlayOutput,
     /// The time of the path that was subtracted from each request, in nanoseconds.
     pub path_ns: u64,
     /// The rest of the path in this boot, in nanoseconds. Negative if too much was subtracted.
@@ -72,16 +72,16 @@ pub struct Outcome {
 
 /// The reason why a run has no outcome.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum GuestPlayError {
     /// The scenario or the policy cannot be played.
     #[error(transparent)]
-    Plan(#[from] plan::Error),
+    Plan(#[from] plan::PlayPlanError),
     /// The guest could not be run.
     #[error(transparent)]
-    Guest(#[from] crate::guest::Error),
+    Guest(#[from] crate::guest::GuestError),
     /// The output of fio is invalid, or fio failed.
     #[error("the guest failed: {0}")]
-    Log(#[from] log::Error),
+    Log(#[from] log::FioLogError),
     /// The guest did not write a file that it should have written.
     #[error("the guest did not write {name}; its last lines:\n{said}")]
     Missing {
@@ -92,7 +92,7 @@ pub enum Error {
     },
     /// The reader could not be simulated on the model alone.
     #[error("the model without the guest failed: {0}")]
-    Sim(#[from] weir_sim::Error),
+    Sim(#[from] weir_sim::SimError),
 }
 
 impl Lab {
@@ -122,15 +122,15 @@ impl Lab {
         policy: &Policy,
         repetition: u32,
         go_on: impl Fn() -> bool,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<GuestOutcome, GuestPlayError> {
         let shape = scenario.drive.shape();
-        let (run, notes) = Plan::new(scenario, policy, repetition, Some(&shape))?;
+        let (run, notes) = PlayPlan::new(scenario, policy, repetition, Some(&shape))?;
         // A kernel in lockstep has no path to correct for: its processors take no time.
         if let Some(kernel) = self.kernel.program() {
             let guest = program::guest(kernel, &self.weir, scenario, &run);
             let ran = guest.run_while(|_| (), go_on)?;
-            return Ok(Outcome {
-                played: Played::read(&run, |name| left(&ran, RUN, name))?,
+            return Ok(GuestOutcome {
+                played: PlayOutput::read(&run, |name| left(&ran, RUN, name))?,
                 path_ns: 0,
                 left_ns: 0,
                 notes,
@@ -139,12 +139,12 @@ impl Lab {
         let path_ns = self.path(scenario, &go_on)?;
         let (left_ns, played) = self.boot(scenario, path_ns, Some(&run), &go_on)?;
         // `boot` has a plan here, so that it returns logs.
-        let played = played.unwrap_or_else(|| Played {
+        let played = played.unwrap_or_else(|| PlayOutput {
             began_ns: 0,
             processor_percent: 0,
             logs: Vec::new(),
         });
-        Ok(Outcome {
+        Ok(GuestOutcome {
             played,
             path_ns,
             left_ns,
@@ -171,7 +171,11 @@ impl Lab {
     /// # Errors
     /// Returns the errors of [`play`](Self::play).
     // The vector is complete after every statement, so that a panic elsewhere has not damaged it.
-    pub fn path(&self, scenario: &Scenario, go_on: &impl Fn() -> bool) -> Result<u64, Error> {
+    pub fn path(
+        &self,
+        scenario: &Scenario,
+        go_on: &impl Fn() -> bool,
+    ) -> Result<u64, GuestPlayError> {
         let mut known = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = known.iter().find(|(drive, _)| *drive == scenario.drive) {
             return Ok(*found);
@@ -193,8 +197,8 @@ impl Lab {
     ///
     /// # Errors
     /// Returns an error if a program is not installed.
-    pub fn guest(&self, script: String) -> Result<Guest, Error> {
-        let mut guest = Guest::new(self.kernel.clone(), script);
+    pub fn guest(&self, script: String) -> Result<KernelGuest, GuestPlayError> {
+        let mut guest = KernelGuest::new(self.kernel.clone(), script);
         guest.memory_mib = MEMORY_MIB;
         guest.limit = LIMIT;
         guest.programs.push(self.weir.clone());
@@ -209,13 +213,13 @@ impl Lab {
         &self,
         scenario: &Scenario,
         path_ns: u64,
-        run: Option<&Plan>,
+        run: Option<&PlayPlan>,
         go_on: &impl Fn() -> bool,
-    ) -> Result<(i64, Option<Played>), Error> {
+    ) -> Result<(i64, Option<PlayOutput>), GuestPlayError> {
         let alone = alone(scenario);
         let shape = scenario.drive.shape();
-        let (reader, _) = Plan::new(&alone, &Policy::none(), 0, Some(&shape))?;
-        let plans: Vec<(&'static str, &Plan)> = std::iter::once((PATH, &reader))
+        let (reader, _) = PlayPlan::new(&alone, &Policy::none(), 0, Some(&shape))?;
+        let plans: Vec<(&'static str, &PlayPlan)> = std::iter::once((PATH, &reader))
             .chain(run.map(|run| (RUN, run)))
             .collect();
         let mut script = self.connect(scenario);
@@ -235,28 +239,28 @@ impl Lab {
             guest.files.insert(name.to_owned(), text);
         }
         let ran = guest.run_while(|_| (), go_on)?;
-        let measured = Played::read(&reader, |name| left(&ran, PATH, name))?;
-        let played = run.map(|run| Played::read(run, |name| left(&ran, RUN, name)));
+        let measured = PlayOutput::read(&reader, |name| left(&ran, PATH, name))?;
+        let played = run.map(|run| PlayOutput::read(run, |name| left(&ran, RUN, name)));
         Ok((added(&alone, &measured)?, played.transpose()?))
     }
 }
 
 /// Returns the text of a file that a run has written.
-fn left(ran: &Ran, of: &str, name: &str) -> Result<String, Error> {
+fn left(ran: &GuestOutput, of: &str, name: &str) -> Result<String, GuestPlayError> {
     let name = format!("{of}/{name}");
     if let Some(bytes) = ran.files.get(&name) {
         return Ok(String::from_utf8_lossy(bytes).into_owned());
     }
     let from = ran.console.len().saturating_sub(SAID);
     let said = ran.console[from..].join("\n");
-    Err(Error::Missing { name, said })
+    Err(GuestPlayError::Missing { name, said })
 }
 
 /// Returns the time that the path adds to a request, in nanoseconds: the mean latency of the reader
 /// in the guest, minus that on the model alone.
-fn added(alone: &Scenario, played: &Played) -> Result<i64, Error> {
+fn added(alone: &Scenario, played: &PlayOutput) -> Result<i64, GuestPlayError> {
     let guest = measure(alone, 0, &played.logs, played.began_ns, None);
-    let model = Run::new(alone, &Policy::none(), 0)?.run(|_| {})?;
+    let model = SimRun::new(alone, &Policy::none(), 0)?.run(|_| {})?;
     Ok((guest.total.latency().mean() - model.total.latency().mean()) as i64)
 }
 
@@ -265,7 +269,7 @@ fn alone(scenario: &Scenario) -> Scenario {
     let mut alone = Scenario::new("path", scenario.drive.clone(), PATH_TIME);
     let bytes = PATH_BYTES[usize::from(scenario.drive.shape().rotational)];
     let program = Program::random_reads(4096, 1);
-    alone.tenant("reader", Contract::DEFAULT, bytes, program);
+    alone.add_client_with_group("reader", Contract::DEFAULT, bytes, program);
     // No contract must limit the reader.
     alone.groups.clear();
     alone.clients[0].group = weir_core::ROOT;

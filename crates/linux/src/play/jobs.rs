@@ -1,12 +1,12 @@
 //! Translates a scenario into jobs of fio.
 
-use crate::play::Refused;
+use crate::play::PlayRefusal;
 use crate::play::refused;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write as _};
 use weir_config::scenario::{RUN_IN_DEPTH, Scenario};
 use weir_core::{PriorityClass, Span};
-use weir_model::load::{Arrival, Client, Law, Pattern, Program, Size, Skew, SyncMode, seed};
+use weir_model::load::{Arrival, Law, LoadClient, Pattern, Program, Size, Skew, SyncMode, seed};
 use weir_sim::ClientSpec;
 
 const SECOND: u64 = 1_000_000_000;
@@ -30,12 +30,12 @@ allow_file_create=0
 
 /// The jobs of fio that play a scenario.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Jobs {
+pub struct PlayJobs {
     /// The keys and values of the section that reads the drive in sequence before the run, if the
     /// scenario has a run-in.
     pub run_in: Option<String>,
     /// The jobs of the clients, in the order of the scenario.
-    pub clients: Vec<Job>,
+    pub clients: Vec<PlayJob>,
     /// The size that the device must have, in bytes.
     pub bytes: u64,
     /// The index of the client whose end ends all others, if the scenario has one.
@@ -48,7 +48,7 @@ pub struct Jobs {
 
 /// A client as a section of a job file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Job {
+pub struct PlayJob {
     /// The name of the client.
     pub name: String,
     /// The number of the client's group in the scenario. 0 is the root.
@@ -61,7 +61,7 @@ pub struct Job {
 
 /// The paths that the job file refers to.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
+pub struct JobPaths<'a> {
     /// The device or file that all jobs use.
     pub device: &'a str,
     /// The directory of each group by its number, the root first. A client whose group has `None`
@@ -69,12 +69,12 @@ pub struct Surroundings<'a> {
     pub cgroups: &'a [Option<String>],
 }
 
-impl Jobs {
+impl PlayJobs {
     /// Translates a repetition of a scenario.
     ///
     /// # Errors
     /// Returns the first feature of the scenario that fio cannot play.
-    pub fn new(scenario: &Scenario, repetition: u32) -> Result<Self, Refused> {
+    pub fn new(scenario: &Scenario, repetition: u32) -> Result<Self, PlayRefusal> {
         refused::check(scenario)?;
         let bases = scenario.bases();
         let (latest, over) = scenario.ends();
@@ -110,7 +110,7 @@ impl Jobs {
     /// A client joins its group, makes the file `ready.N`, and begins when the pipe `go.N` is
     /// opened for writing. At its end it makes `over.N`. Its log is `log_lat.M.log`, where M is N +
     /// 1.
-    pub fn file(&self, at: &Surroundings<'_>) -> String {
+    pub fn file(&self, at: &JobPaths<'_>) -> String {
         let mut text = format!("[global]\n{CLOCK}\n{GLOBAL}filename={}\n", at.device);
         for (number, job) in self.clients.iter().enumerate() {
             let group = at.cgroups.get(job.group as usize).and_then(Option::as_ref);
@@ -150,15 +150,15 @@ fn run_in(scenario: &Scenario, base: u64) -> Option<String> {
 
 /// Translates a client. Its job begins when the client has arrived and its program starts, and ends
 /// when the client leaves or stops, or at `ends`.
-fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refused> {
-    let refuse = |_| Refused {
+fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<PlayJob, PlayRefusal> {
+    let refuse = |_| PlayRefusal {
         client: Some(client.name.clone()),
         key: "size",
         why: "the client's part of the drive is too small",
     };
     // The random part of the start is drawn as in the simulator, so that both begin at the same
     // time.
-    let drawn = Client::new(&client.program, seed, client.region).map_err(refuse)?;
+    let drawn = LoadClient::new(&client.program, seed, client.region).map_err(refuse)?;
     let program = drawn.program();
     let begins = program.start.max(client.arrives).as_nanos();
     let stops = [program.stop, client.leaves].into_iter().flatten();
@@ -173,7 +173,8 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
         u8::from(client.buffered.is_none()),
     );
     // Writing to a string cannot fail.
-    let _ = what(&mut keys, program).and_then(|()| when(&mut keys, program));
+    let _ = write_request_keys(&mut keys, program)
+        .and_then(|()| write_arrival_keys(&mut keys, program));
     if client.priority != weir_core::Priority::default() {
         let class = match client.priority.class {
             // ioprio_set(2): IOPRIO_CLASS_RT, IOPRIO_CLASS_BE and IOPRIO_CLASS_IDLE.
@@ -184,7 +185,7 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
         let level = client.priority.level;
         let _ = writeln!(keys, "prioclass={class}\nprio={level}");
     }
-    Ok(Job {
+    Ok(PlayJob {
         name: client.name.clone(),
         group: client.group.0,
         begins_ns: begins,
@@ -193,7 +194,7 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
 }
 
 /// Writes the keys of the requests: direction, size, position, and flushes.
-fn what(f: &mut String, program: &Program) -> fmt::Result {
+fn write_request_keys(f: &mut String, program: &Program) -> fmt::Result {
     let random = match program.pattern {
         Pattern::Sequential => "",
         _ => "rand",
@@ -246,7 +247,7 @@ fn what(f: &mut String, program: &Program) -> fmt::Result {
 }
 
 /// Writes the keys of the arrival of requests: depth, think time, rates, and the end.
-fn when(f: &mut String, program: &Program) -> fmt::Result {
+fn write_arrival_keys(f: &mut String, program: &Program) -> fmt::Result {
     // psync has one request in flight. A greater depth needs an asynchronous engine.
     let engine = ["psync", "libaio"][usize::from(program.depth > 1)];
     writeln!(f, "ioengine={engine}\niodepth={}", program.depth)?;

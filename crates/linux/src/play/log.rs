@@ -5,9 +5,9 @@ use weir_core::Op;
 
 /// The requests of one job, in the order of completion.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Log {
+pub struct FioLog {
     /// The reads and writes of the job.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LoggedRequest>,
     /// The number of flushes. fio reports them only in sum, not in its log.
     pub flushes: u64,
     /// The mean time of a flush, in nanoseconds.
@@ -16,7 +16,7 @@ pub struct Log {
 
 /// One request in a log of fio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct LoggedRequest {
     /// The time of completion in milliseconds since 1970.
     pub ended_ms: u64,
     /// The time from submission to completion, in nanoseconds.
@@ -29,7 +29,7 @@ pub struct Entry {
 
 /// The error of output that is not fio's, or of a job that failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Error {
+pub enum FioLogError {
     /// A line of a log cannot be parsed.
     #[error(
         "line {line} of fio's log of {job} is not of the form \"time, latency, direction, bytes\": {text}"
@@ -69,17 +69,17 @@ struct Reported {
     #[serde(default)]
     error: i32,
     #[serde(default)]
-    sync: Syncs,
+    sync: FioSyncs,
 }
 
 #[derive(Deserialize, Default)]
-struct Syncs {
+struct FioSyncs {
     #[serde(default)]
-    lat_ns: Latency,
+    lat_ns: FioLatency,
 }
 
 #[derive(Deserialize, Default)]
-struct Latency {
+struct FioLatency {
     #[serde(default)]
     mean: f64,
     #[serde(rename = "N", default)]
@@ -91,20 +91,20 @@ struct Latency {
 ///
 /// # Errors
 /// Returns an error if a text is not in fio's format, or if a job failed.
-pub fn read(report: &str, logs: &[String]) -> Result<Vec<Log>, Error> {
+pub fn read(report: &str, logs: &[String]) -> Result<Vec<FioLog>, FioLogError> {
     // Notices precede the report.
     let begins = report.find('{').unwrap_or(0);
     let parsed: Report =
-        serde_json::from_str(&report[begins..]).map_err(|e| Error::Report(e.to_string()))?;
+        serde_json::from_str(&report[begins..]).map_err(|e| FioLogError::Report(e.to_string()))?;
     if parsed.jobs.len() != logs.len() {
         let (jobs, logs) = (parsed.jobs.len(), logs.len());
-        return Err(Error::Report(format!(
+        return Err(FioLogError::Report(format!(
             "fio reports {jobs} jobs, but {logs} were played"
         )));
     }
     let read = parsed.jobs.iter().zip(logs).map(|(job, text)| {
         if job.error != 0 {
-            return Err(Error::Failed {
+            return Err(FioLogError::Failed {
                 job: job.jobname.clone(),
                 code: job.error,
                 meaning: std::io::Error::from_raw_os_error(job.error).to_string(),
@@ -112,13 +112,13 @@ pub fn read(report: &str, logs: &[String]) -> Result<Vec<Log>, Error> {
         }
         let lines = (1..).zip(text.lines());
         let entries = lines.map(|(line, text)| {
-            entry(text).ok_or_else(|| Error::Line {
+            entry(text).ok_or_else(|| FioLogError::Line {
                 job: job.jobname.clone(),
                 line,
                 text: text.to_owned(),
             })
         });
-        Ok(Log {
+        Ok(FioLog {
             entries: entries.collect::<Result<_, _>>()?,
             flushes: job.sync.lat_ns.count,
             flush_ns: job.sync.lat_ns.mean as u64,
@@ -128,7 +128,7 @@ pub fn read(report: &str, logs: &[String]) -> Result<Vec<Log>, Error> {
 }
 
 /// Parses a line of the form `time, latency, direction, bytes`. Further fields are ignored.
-fn entry(line: &str) -> Option<Entry> {
+fn entry(line: &str) -> Option<LoggedRequest> {
     let mut words = line.split(',').map(|word| word.trim().parse::<u64>().ok());
     let mut next = || words.next().flatten();
     let (ended_ms, latency_ns) = (next()?, next()?);
@@ -138,7 +138,7 @@ fn entry(line: &str) -> Option<Entry> {
         1 => Op::Write,
         _ => return None,
     };
-    Some(Entry {
+    Some(LoggedRequest {
         ended_ms,
         latency_ns,
         op,
@@ -160,7 +160,7 @@ mod tests {
             "1767225602835, 389203, 1, 8192, 0, 0\n1767225602838, 194032, 0, 4096, 8192, 0\n";
         let logs = read(REPORT, &[text.to_owned()]).unwrap();
         assert_eq!((logs[0].flushes, logs[0].flush_ns), (341, 2_752_770));
-        let first = Entry {
+        let first = LoggedRequest {
             ended_ms: 1_767_225_602_835,
             latency_ns: 389_203,
             op: Op::Write,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_job_and_the_line() {
         let said = |report: &str, logs: &[&str]| {
             let logs: Vec<String> = logs.iter().map(|&l| l.to_owned()).collect();
             read(report, &logs).unwrap_err().to_string()

@@ -1,17 +1,17 @@
 //! Turns the logs of fio into the measurements that the simulator makes.
 
-use crate::play::log::Log;
+use crate::play::log::FioLog;
 use weir_config::scenario::Scenario;
 use weir_core::{Instant, Op, Span};
 use weir_measure::Meter;
-use weir_model::load::{Arrival, Client, Pattern, Program, Size, SyncMode, seed};
+use weir_model::load::{Arrival, LoadClient, Pattern, Program, Size, SyncMode, seed};
 use weir_sim::{ClientResult, ClientSpec};
 
 const MS: u64 = 1_000_000;
 
 /// The measurements of a run under a real kernel.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub struct KernelMeasurements {
     /// The results of each client, in the order of the scenario.
     pub clients: Vec<ClientResult>,
     /// The measurements of all clients together.
@@ -20,7 +20,7 @@ pub struct Measured {
 
 /// An event in the life of a request.
 #[derive(Clone, Copy)]
-enum What {
+enum RequestEvent {
     /// A request or flush has completed: its operation, the time at which it was sent, and its
     /// bytes.
     Done(Op, u64, u64),
@@ -37,10 +37,10 @@ enum What {
 pub fn measure(
     scenario: &Scenario,
     repetition: u32,
-    logs: &[Log],
+    logs: &[FioLog],
     began_ns: u64,
     step: Option<Span>,
-) -> Measured {
+) -> KernelMeasurements {
     let (latest, over) = scenario.ends();
     let start = (Instant::ZERO + scenario.warm_up).as_nanos();
     let length = latest.as_nanos() - start;
@@ -49,12 +49,12 @@ pub fn measure(
     let mut clients: Vec<ClientResult> = clients
         .map(|(at, (spec, log))| {
             let mut meter = Meter::new(start, length);
-            meter.tell_apart(spec.program.kinds());
+            meter.measure_kinds(spec.program.kinds());
             if let Some(deadline) = spec.deadline {
                 meter.deadline(deadline.as_nanos());
             }
             if let Some(step) = step {
-                meter.follow(step.as_nanos());
+                meter.record_course(step.as_nanos());
             }
             // The same seed as in the job and in the simulator, so that the drawn start agrees.
             let seed = seed(&scenario.name, repetition, spec.sequence);
@@ -71,7 +71,7 @@ pub fn measure(
                 alone: members.count() == 1,
                 depth: spec.program.depth,
                 issued,
-                took,
+                runtime: took,
                 meter,
             }
         })
@@ -91,48 +91,48 @@ pub fn measure(
         client.meter.cut(until);
         let ends = program.end(*is_complete, Instant::from_nanos(*ended), now);
         let (begins, ends) = spec.time(Instant::ZERO + program.start, ends, now);
-        client.meter.lasted(begins, ends);
+        client.meter.set_own_time(begins, ends);
     }
     let total = Meter::total(start, length, clients.iter().map(|client| &client.meter));
-    Measured { clients, total }
+    KernelMeasurements { clients, total }
 }
 
 /// Returns the client's program with the start that was drawn for it.
 fn drawn(spec: &ClientSpec, seed: u64) -> Program {
-    let client = Client::new(&spec.program, seed, spec.region);
+    let client = LoadClient::new(&spec.program, seed, spec.region);
     client.map_or(spec.program, |client| *client.program())
 }
 
 /// Feeds the requests of a client to its meter. Returns the time of the last completion.
-fn feed(meter: &mut Meter, spec: &ClientSpec, log: &Log, began_ns: u64) -> u64 {
+fn feed(meter: &mut Meter, spec: &ClientSpec, log: &FioLog, began_ns: u64) -> u64 {
     let mut events = Vec::with_capacity(2 * log.entries.len());
     let mut ended = 0;
     for (sent, done, op, bytes) in spread(spec, log, began_ns) {
-        events.push((sent, What::Sent(op, bytes)));
-        events.push((done, What::Done(op, sent, bytes)));
+        events.push((sent, RequestEvent::Sent(op, bytes)));
+        events.push((done, RequestEvent::Done(op, sent, bytes)));
         ended = ended.max(done);
     }
     // At the same time, completions precede submissions, as in a client that waits for a free slot
     // before it sends.
-    events.sort_by_key(|(at, what)| (*at, matches!(what, What::Sent(..))));
+    events.sort_by_key(|(at, what)| (*at, matches!(what, RequestEvent::Sent(..))));
     for (now, what) in events {
         match what {
-            What::Sent(op, bytes) => meter.issued(op, now, bytes),
-            What::Done(op, sent, bytes) => meter.ended(op, sent, now, bytes, false),
+            RequestEvent::Sent(op, bytes) => meter.issued(op, now, bytes),
+            RequestEvent::Done(op, sent, bytes) => meter.ended(op, sent, now, bytes, false),
         }
     }
     ended
 }
 
 /// A request or flush: the times at which it was sent and completed, its operation, and its bytes.
-type Played = (u64, u64, Op, u64);
+type TimedRequest = (u64, u64, Op, u64);
 
 /// Returns the requests with times from the beginning of the run.
 ///
 /// If a client has one request in flight, a request cannot complete before the previous one plus
 /// its own latency. Flushes are not in the log. They are inserted after the writes that they
 /// follow, with their mean time.
-fn spread(spec: &ClientSpec, log: &Log, began_ns: u64) -> Vec<Played> {
+fn spread(spec: &ClientSpec, log: &FioLog, began_ns: u64) -> Vec<TimedRequest> {
     let every = match spec.program.sync {
         SyncMode::Flush(every) | SyncMode::Fdatasync(every) => u64::from(every),
         SyncMode::Never => 0,
@@ -164,7 +164,7 @@ fn spread(spec: &ClientSpec, log: &Log, began_ns: u64) -> Vec<Played> {
 }
 
 /// Returns true if anything about the clients is random, so that repetitions differ.
-pub fn draws(scenario: &Scenario) -> bool {
+pub fn is_random(scenario: &Scenario) -> bool {
     scenario.clients.iter().any(|client| {
         let program = &client.program;
         program.pattern != Pattern::Sequential

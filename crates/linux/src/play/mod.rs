@@ -1,7 +1,7 @@
 //! Runs scenarios under a real kernel, with fio as the clients.
 //!
-//! [`Jobs`] is a scenario in the form of fio's jobs, or the [reason](Refused) why fio cannot play
-//! it. A [`Log`] has the requests of one client as fio logged them. [`measure`] feeds the logs to
+//! [`PlayJobs`] is a scenario in the form of fio's jobs, or the [reason](Refused) why fio cannot play
+//! it. A [`FioLog`] has the requests of one client as fio logged them. [`measure`] feeds the logs to
 //! the meters of the simulator and the server, so that records, windows, promises and verdicts are
 //! computed by the same code.
 
@@ -14,9 +14,9 @@ pub mod player;
 mod program;
 mod refused;
 
-pub use jobs::{Job, Jobs, Surroundings};
-pub use log::Log;
-pub use measure::{Measured, draws, measure};
-pub use plan::Plan;
-pub use player::{Host, Played};
-pub use refused::Refused;
+pub use jobs::{JobPaths, PlayJob, PlayJobs};
+pub use log::FioLog;
+pub use measure::{KernelMeasurements, is_random, measure};
+pub use plan::PlayPlan;
+pub use player::{PlayHost, PlayOutput};
+pub use refused::PlayRefusal;

@@ -1,7 +1,7 @@
 //! The plan of a run under a kernel: the settings of the kernel, and the jobs of fio.
 
-use crate::play::{Jobs, Refused};
-use crate::{Group, Setting, translate};
+use crate::play::{PlayJobs, PlayRefusal};
+use crate::{ContractGroup, KnobSetting, translate};
 use serde::{Deserialize, Serialize};
 use weir_config::Policy;
 use weir_config::apply::Queue;
@@ -14,27 +14,27 @@ const TAGS_MAX: u32 = 2048;
 /// The settings and the jobs of a run. It is serialised for the process that plays it, which can be
 /// in a guest.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Plan {
+pub struct PlayPlan {
     /// The jobs of the clients.
-    pub jobs: Jobs,
+    pub jobs: PlayJobs,
     /// The groups of the scenario as paths below the root cgroup. The first one is group 1.
     pub groups: Vec<String>,
     /// The settings of the kernel, in the order in which they are made.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<KnobSetting>,
 }
 
 /// The reason why a scenario has no plan.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Error {
+pub enum PlayPlanError {
     /// fio cannot play the scenario.
     #[error(transparent)]
-    Scenario(#[from] Refused),
+    Scenario(#[from] PlayRefusal),
     /// The kernel cannot do what the policy does.
     #[error(transparent)]
-    Policy(#[from] crate::Refused),
+    Policy(#[from] crate::TranslationRefusal),
 }
 
-impl Plan {
+impl PlayPlan {
     /// Makes the plan of a repetition of a scenario as it is [under](Scenario::under) the policy.
     /// Also returns the differences between the kernel and the policy, a sentence for each.
     ///
@@ -48,14 +48,14 @@ impl Plan {
         policy: &Policy,
         repetition: u32,
         shape: Option<&DriveShape>,
-    ) -> Result<(Self, Vec<String>), Error> {
-        let jobs = Jobs::new(scenario, repetition)?;
-        let group = |g: &weir_config::scenario::GroupSpec| Group {
+    ) -> Result<(Self, Vec<String>), PlayPlanError> {
+        let jobs = PlayJobs::new(scenario, repetition)?;
+        let group = |g: &weir_config::scenario::GroupSpec| ContractGroup {
             parent: (g.parent.0 as usize).checked_sub(1),
             contract: g.contract,
             knobs: g.knobs,
         };
-        let groups: Vec<Group> = scenario.groups.iter().map(group).collect();
+        let groups: Vec<ContractGroup> = scenario.groups.iter().map(group).collect();
         let queue = queue(scenario, policy, shape);
         let translation = translate(policy, &queue, (scenario.capacity, shape), &groups)?;
         let mut paths: Vec<String> = Vec::new();

@@ -1,13 +1,13 @@
 //! Plays a plan under this machine's kernel: settings, cgroups and fio.
 //!
 //! fio starts all jobs at once. Each of them makes a file when it is ready, and waits on a pipe
-//! until [`Host::play`] lets it begin, so that the start of a client does not depend on how long
+//! until [`PlayHost::play`] lets it begin, so that the start of a client does not depend on how long
 //! fio takes to fork it.
 
-use crate::Files;
-use crate::play::jobs::Surroundings;
-use crate::play::log::{self, Log};
-use crate::play::plan::Plan;
+use crate::HostFiles;
+use crate::play::jobs::JobPaths;
+use crate::play::log::{self, FioLog};
+use crate::play::plan::PlayPlan;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -36,7 +36,7 @@ const REST: Duration = Duration::from_secs(1);
 
 /// The device, the cgroups and the scratch directory with which a plan is played.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct PlayHost {
     /// The device or file that all jobs use.
     pub device: PathBuf,
     /// The directory at which cgroups of version 2 are mounted. If `None`, all clients stay in the
@@ -48,30 +48,30 @@ pub struct Host {
 
 /// The output of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Played {
+pub struct PlayOutput {
     /// The beginning of the run, in nanoseconds since 1970.
     pub began_ns: u64,
     /// The utilisation of all processors in per cent. If it is near 100, the rates are limited by
     /// the processors and not by the drive.
     pub processor_percent: u64,
     /// The logs of fio, in the order of the jobs.
-    pub logs: Vec<Log>,
+    pub logs: Vec<FioLog>,
 }
 
-impl Played {
+impl PlayOutput {
     /// Reads the output of a run. `read` returns the content of a file in the scratch directory.
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or is not in fio's format.
-    pub fn read<E: From<log::Error>>(
-        plan: &Plan,
+    pub fn read<E: From<log::FioLogError>>(
+        plan: &PlayPlan,
         read: impl Fn(&str) -> Result<String, E>,
     ) -> Result<Self, E> {
         let began = read(BEGAN)?;
-        let unread = |_| log::Error::Report(format!("{BEGAN}: {began}"));
+        let unread = |_| log::FioLogError::Report(format!("{BEGAN}: {began}"));
         let began_ns = began.trim().parse().map_err(unread)?;
         let processor = read(PROCESSOR)?;
-        let unread = |_| log::Error::Report(format!("{PROCESSOR}: {processor}"));
+        let unread = |_| log::FioLogError::Report(format!("{PROCESSOR}: {processor}"));
         let processor_percent = processor.trim().parse().map_err(unread)?;
         let report = read("fio.json")?;
         let jobs = 1..=plan.jobs.clients.len();
@@ -88,7 +88,7 @@ impl Played {
 
 /// The reason why a plan was not played.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum PlayError {
     /// A file or directory cannot be read or written.
     #[error("{path}: {source}")]
     File {
@@ -108,26 +108,26 @@ pub enum Error {
     Plan(String),
     /// The output of fio is invalid, or a job failed.
     #[error(transparent)]
-    Log(#[from] log::Error),
+    Log(#[from] log::FioLogError),
     /// The caller ended the run.
     #[error("interrupted")]
     Interrupted,
 }
 
-impl Host {
+impl PlayHost {
     /// Plays a plan until its end, or until `go_on` returns false. The settings must have been made
     /// before (see [`knobs`]).
     ///
     /// # Errors
     /// Returns an error if fio cannot be started or fails, or if `go_on` returned false.
-    pub fn play(&self, plan: &Plan, go_on: &dyn Fn() -> bool) -> Result<Played, Error> {
+    pub fn play(&self, plan: &PlayPlan, go_on: &dyn Fn() -> bool) -> Result<PlayOutput, PlayError> {
         fs::create_dir_all(&self.scratch).map_err(at(&self.scratch))?;
         self.clean(plan)?;
         if let Some(text) = plan.jobs.run_in_file(&self.device.to_string_lossy()) {
             self.run_in(&text, go_on)?;
         }
         let cgroups = self.cgroups(plan);
-        let text = plan.jobs.file(&Surroundings {
+        let text = plan.jobs.file(&JobPaths {
             device: &self.device.to_string_lossy(),
             cgroups: &cgroups,
         });
@@ -135,12 +135,17 @@ impl Host {
         let mut fio = Fio::start(&self.scratch, "jobs.fio", "fio.json")?;
         let began_ns = self.lead(plan, &mut fio, go_on)?;
         self.write(BEGAN, &began_ns.to_string())?;
-        Played::read(plan, |name| self.read(name))
+        PlayOutput::read(plan, |name| self.read(name))
     }
 
     /// Lets each job begin at its time, and waits for the end. Returns the beginning of the run in
     /// nanoseconds since 1970.
-    fn lead(&self, plan: &Plan, fio: &mut Fio, go_on: &dyn Fn() -> bool) -> Result<u64, Error> {
+    fn lead(
+        &self,
+        plan: &PlayPlan,
+        fio: &mut Fio,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<u64, PlayError> {
         let jobs = &plan.jobs;
         let is_there = |what: &str, n: usize| self.scratch.join(format!("{what}.{n}")).exists();
         let patience = Instant::now() + PATIENCE;
@@ -190,7 +195,7 @@ impl Host {
     }
 
     /// Lets a job begin, by opening the pipe on which it waits.
-    fn release(&self, n: usize) -> Result<(), Error> {
+    fn release(&self, n: usize) -> Result<(), PlayError> {
         let path = self.scratch.join(format!("go.{n}"));
         let patience = Instant::now() + PATIENCE;
         // Opening the writing end without a reader fails with ENXIO if it does not block (fifo(7)).
@@ -200,14 +205,16 @@ impl Host {
             match options.write(true).custom_flags(nonblocking).open(&path) {
                 Ok(_) => return Ok(()),
                 // The job has made its file `ready` but does not read from the pipe yet.
-                Err(e) if is_alone(&e) && Instant::now() < patience => thread::sleep(LOOK / 10),
+                Err(e) if has_no_reader(&e) && Instant::now() < patience => {
+                    thread::sleep(LOOK / 10)
+                }
                 Err(e) => return Err(at(&path)(e)),
             }
         }
     }
 
     /// Reads the drive in sequence and pauses afterwards.
-    fn run_in(&self, text: &str, go_on: &dyn Fn() -> bool) -> Result<(), Error> {
+    fn run_in(&self, text: &str, go_on: &dyn Fn() -> bool) -> Result<(), PlayError> {
         self.write("run-in.fio", text)?;
         let mut fio = Fio::start(&self.scratch, "run-in.fio", "run-in.json")?;
         // The run-in lasts as long as the scenario specifies, so that it gets far more time.
@@ -223,7 +230,7 @@ impl Host {
 
     /// Returns the directories of the groups by their numbers. Clients in the root group stay in
     /// the cgroup of fio.
-    fn cgroups(&self, plan: &Plan) -> Vec<Option<String>> {
+    fn cgroups(&self, plan: &PlayPlan) -> Vec<Option<String>> {
         let Some(root) = &self.cgroups else {
             return Vec::new();
         };
@@ -233,7 +240,7 @@ impl Host {
     }
 
     /// Removes the files of an earlier run, and makes the pipes on which the jobs wait.
-    fn clean(&self, plan: &Plan) -> Result<(), Error> {
+    fn clean(&self, plan: &PlayPlan) -> Result<(), PlayError> {
         for n in 0..plan.jobs.clients.len() {
             // A file of an earlier run would be mistaken for a signal of this one.
             for what in ["ready", "go", "over"] {
@@ -256,24 +263,24 @@ impl Host {
         Ok(())
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<(), Error> {
+    fn write(&self, name: &str, text: &str) -> Result<(), PlayError> {
         let path = self.scratch.join(name);
         fs::write(&path, text).map_err(at(&path))
     }
 
-    fn read(&self, name: &str) -> Result<String, Error> {
+    fn read(&self, name: &str) -> Result<String, PlayError> {
         let path = self.scratch.join(name);
         fs::read_to_string(&path).map_err(at(&path))
     }
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
+fn at(path: &Path) -> impl FnOnce(io::Error) -> PlayError {
     let path = path.display().to_string();
-    move |source| Error::File { path, source }
+    move |source| PlayError::File { path, source }
 }
 
 /// Returns true if a pipe has no reader (ENXIO).
-fn is_alone(error: &io::Error) -> bool {
+fn has_no_reader(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error())
 }
 
@@ -284,7 +291,7 @@ struct Fio {
 }
 
 impl Fio {
-    fn start(scratch: &Path, jobs: &str, report: &str) -> Result<Self, Error> {
+    fn start(scratch: &Path, jobs: &str, report: &str) -> Result<Self, PlayError> {
         let said = scratch.join(format!("{jobs}.said"));
         let file = File::create(&said).map_err(at(&said))?;
         let both = file.try_clone().map_err(at(&said))?;
@@ -295,13 +302,13 @@ impl Fio {
             .stdout(file)
             .stderr(both)
             .spawn()
-            .map_err(Error::NoFio)?;
+            .map_err(PlayError::NoFio)?;
         Ok(Self { child, said })
     }
 
-    fn is_running(&mut self) -> Result<bool, Error> {
+    fn is_running(&mut self) -> Result<bool, PlayError> {
         let status = self.child.try_wait();
-        let status = status.map_err(|e| Error::Fio(e.to_string()))?;
+        let status = status.map_err(|e| PlayError::Fio(e.to_string()))?;
         Ok(status.is_none())
     }
 
@@ -311,9 +318,9 @@ impl Fio {
         go_on: &dyn Fn() -> bool,
         patience: Instant,
         late: &str,
-    ) -> Result<(), Error> {
+    ) -> Result<(), PlayError> {
         if !go_on() {
-            return Err(Error::Interrupted);
+            return Err(PlayError::Interrupted);
         }
         if Instant::now() > patience {
             return Err(self.failed(late));
@@ -327,19 +334,19 @@ impl Fio {
     }
 
     /// Waits for fio, and checks its exit status. An interrupted fio does not exit with 0.
-    fn check(&mut self, interrupted: bool) -> Result<(), Error> {
+    fn check(&mut self, interrupted: bool) -> Result<(), PlayError> {
         let status = self.child.wait();
-        let status = status.map_err(|e| Error::Fio(e.to_string()))?;
+        let status = status.map_err(|e| PlayError::Fio(e.to_string()))?;
         if status.success() || interrupted {
             return Ok(());
         }
         Err(self.failed(&format!("ended with {status}")))
     }
 
-    fn failed(&self, how: &str) -> Error {
+    fn failed(&self, how: &str) -> PlayError {
         let said = fs::read_to_string(&self.said).unwrap_or_default();
         let lines: Vec<&str> = said.lines().take(5).collect();
-        Error::Fio(format!("{how}: {}", lines.join("; ")))
+        PlayError::Fio(format!("{how}: {}", lines.join("; ")))
     }
 
     /// Ends fio as Ctrl-C does: it writes the results that it has.
@@ -409,7 +416,12 @@ impl Processors {
 /// # Errors
 /// Returns an error if the device does not exist, or if the host has no cgroups that the plan can
 /// use.
-pub fn knobs(plan: &Plan, files: &dyn Files, device: &Path) -> Result<crate::Plan, Error> {
+pub fn knobs(
+    plan: &PlayPlan,
+    files: &dyn HostFiles,
+    device: &Path,
+) -> Result<crate::HostPlan, PlayError> {
     let link = device.to_string_lossy();
-    crate::Plan::of_settings(files, &link, &plan.settings, &plan.groups).map_err(Error::Plan)
+    crate::HostPlan::of_settings(files, &link, &plan.settings, &plan.groups)
+        .map_err(PlayError::Plan)
 }

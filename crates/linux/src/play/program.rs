@@ -6,7 +6,7 @@
 use crate::Knob;
 use crate::guest::Lockstep;
 use crate::play::guest::RUN;
-use crate::play::plan::Plan;
+use crate::play::plan::PlayPlan;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ const MEMORY_MIB: u32 = 4096;
 const LIMIT: Duration = Duration::from_mins(20);
 
 /// Returns the guest that plays a plan of a scenario's clients with the program `weir`.
-pub(crate) fn guest(kernel: &Path, weir: &Path, scenario: &Scenario, plan: &Plan) -> Lockstep {
+pub(crate) fn guest(kernel: &Path, weir: &Path, scenario: &Scenario, plan: &PlayPlan) -> Lockstep {
     let shape = scenario.drive.shape();
     let mut script = format!(
         "q=/sys/block/vda/queue; echo {} > $q/rotational; echo {} > $q/max_sectors_kb; echo none > $q/scheduler\n",

@@ -8,7 +8,7 @@ use weir_sim::ClientSpec;
 
 /// The reason why a scenario cannot be played under a real kernel.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub struct Refused {
+pub struct PlayRefusal {
     /// The client, or `None` if the reason concerns the scenario as a whole.
     pub client: Option<String>,
     /// The key in the scenario's file.
@@ -17,7 +17,7 @@ pub struct Refused {
     pub why: &'static str,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for PlayRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(client) = &self.client {
             write!(f, "client {client}: ")?;
@@ -28,15 +28,15 @@ impl fmt::Display for Refused {
 
 /// A rule: if the condition is true, the scenario is refused. The text has the key, a colon and the
 /// reason.
-type Rule = (bool, &'static str);
+type RefusalRule = (bool, &'static str);
 
 /// Returns the first feature of the scenario that cannot be played, as an error.
-pub(crate) fn check(scenario: &Scenario) -> Result<(), Refused> {
-    let first = |rules: &[Rule], client: Option<&str>| {
+pub(crate) fn check(scenario: &Scenario) -> Result<(), PlayRefusal> {
+    let first = |rules: &[RefusalRule], client: Option<&str>| {
         let (_, refused) = rules.iter().find(|rule| rule.0)?;
         let (key, why) = refused.split_once(": ").unwrap_or_default();
         let client = client.map(str::to_owned);
-        Some(Refused { client, key, why })
+        Some(PlayRefusal { client, key, why })
     };
     if let Some(refused) = first(&of_scenario(scenario), None) {
         return Err(refused);
@@ -53,7 +53,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Refused> {
 }
 
 /// The rules for the scenario as a whole.
-fn of_scenario(scenario: &Scenario) -> [Rule; 6] {
+fn of_scenario(scenario: &Scenario) -> [RefusalRule; 6] {
     [
         (
             scenario.guest.is_some(),
@@ -83,7 +83,7 @@ fn of_scenario(scenario: &Scenario) -> [Rule; 6] {
 }
 
 /// The rules for the requests of a client.
-fn of_client(client: &ClientSpec) -> [Rule; 8] {
+fn of_client(client: &ClientSpec) -> [RefusalRule; 8] {
     let program = &client.program;
     let deep = program.depth > 1;
     let syncs = program.sync != SyncMode::Never;
@@ -126,7 +126,7 @@ fn of_client(client: &ClientSpec) -> [Rule; 8] {
 }
 
 /// The rules for the times at which a client sends.
-fn of_times(client: &ClientSpec) -> [Rule; 5] {
+fn of_times(client: &ClientSpec) -> [RefusalRule; 5] {
     let program = &client.program;
     let (thinks, batches, open) = match program.arrival {
         Arrival::Closed { think } => (think > Span::ZERO, None, false),

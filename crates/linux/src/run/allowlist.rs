@@ -4,8 +4,8 @@
 //! A journal that was tampered with could otherwise make root write to any file.
 
 use crate::cgroups::Cgroups;
-use crate::change::Change;
-use crate::files::Files;
+use crate::change::HostChange;
+use crate::files::HostFiles;
 use crate::knob::{Knob, Scope};
 use crate::plan::{UNIT_FILE, UNIT_FOLDER};
 use weir_config::apply::UNITS;
@@ -18,22 +18,22 @@ pub(super) struct Allowlist {
 }
 
 impl Allowlist {
-    pub(super) fn of(files: &dyn Files) -> Self {
+    pub(super) fn of(files: &dyn HostFiles) -> Self {
         let cgroups = Cgroups::of(files).ok().and_then(|found| found.root);
         Self { cgroups }
     }
 
     /// Returns true if a plan can have made a change.
-    pub(super) fn permits(&self, change: &Change) -> bool {
+    pub(super) fn permits(&self, change: &HostChange) -> bool {
         match change {
-            Change::Set { file, also, .. } => {
+            HostChange::Set { file, also, .. } => {
                 self.is_setting(file) && also.iter().all(|also| self.is_setting(&also.file))
             }
-            Change::Make { folder } => self.is_cgroup(folder) || is_unit_folder(folder),
-            Change::Enable { folder } => {
+            HostChange::Make { folder } => self.is_cgroup(folder) || is_unit_folder(folder),
+            HostChange::Enable { folder } => {
                 self.is_cgroup(folder) || Some(folder) == self.cgroups.as_ref()
             }
-            Change::Unit { file, .. } => file
+            HostChange::Unit { file, .. } => file
                 .strip_suffix(UNIT_FILE)
                 .and_then(|folder| folder.strip_suffix('/'))
                 .is_some_and(is_unit_folder),
@@ -89,7 +89,7 @@ fn is_name(part: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::Also;
+    use crate::change::SideEffect;
 
     #[test]
     fn only_what_a_plan_can_name_is_permitted() {
@@ -97,11 +97,11 @@ mod tests {
             cgroups: Some("/cg".to_owned()),
         };
         let set = |file: &str, also: &[&str]| {
-            let also = also.iter().map(|file| Also {
+            let also = also.iter().map(|file| SideEffect {
                 file: (*file).to_owned(),
                 old: String::new(),
             });
-            Change::Set {
+            HostChange::Set {
                 file: file.to_owned(),
                 knob: "io.max".to_owned(),
                 old: String::new(),
@@ -109,13 +109,13 @@ mod tests {
                 also: also.collect(),
             }
         };
-        let make = |folder: &str| Change::Make {
+        let make = |folder: &str| HostChange::Make {
             folder: folder.to_owned(),
         };
-        let enable = |folder: &str| Change::Enable {
+        let enable = |folder: &str| HostChange::Enable {
             folder: folder.to_owned(),
         };
-        let unit = |file: &str| Change::Unit {
+        let unit = |file: &str| HostChange::Unit {
             file: file.to_owned(),
             old: None,
             new: String::new(),

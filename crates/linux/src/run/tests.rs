@@ -1,11 +1,11 @@
 use super::*;
 use crate::boot;
-use crate::fake::{Fake, Killed};
+use crate::fake::{FakeHost, Killed};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use weir_config::apply::{Host, parse};
+use weir_config::apply::{KernelHost, parse};
 
 const SERVER: &str = include_str!("../../recordings/server.txt");
 
@@ -20,22 +20,22 @@ const CONTRACTS: [(&str, &str); 10] = contracts![
     "01-limits" "02-shares" "03-tenants" "04-cost" "05-cost-targets" "06-deadline" "07-kyber" "08-two-drives" "09-latency" "10-both"
 ];
 
-fn contracts(text: &str, a: &str, b: &str) -> Host {
+fn contracts(text: &str, a: &str, b: &str) -> KernelHost {
     parse("", &text.replace("@A@", a).replace("@B@", b)).unwrap()
 }
 
-fn disk(text: &str) -> Host {
+fn disk(text: &str) -> KernelHost {
     contracts(text, "/dev/disk/by-id/ata-disk", "/dev/nvme0n1")
 }
 
-fn flash(text: &str) -> Host {
+fn flash(text: &str) -> KernelHost {
     contracts(text, "/dev/disk/by-id/nvme-flash", "/dev/sda")
 }
 
 /// A journal in a directory of its own, which is removed when this is dropped.
-struct Scratch(PathBuf);
+struct ScratchJournal(PathBuf);
 
-impl Scratch {
+impl ScratchJournal {
     fn new(name: &str) -> Self {
         // A directory in memory if possible, because each step waits until its journal is durable.
         let memory = PathBuf::from("/dev/shm");
@@ -49,8 +49,8 @@ impl Scratch {
         Self(folder)
     }
 
-    fn journal(&self) -> Journal {
-        Journal::open(&self.0.join("journal")).unwrap()
+    fn journal(&self) -> ApplyJournal {
+        ApplyJournal::open(&self.0.join("journal")).unwrap()
     }
 
     fn is_empty(&self) -> bool {
@@ -58,7 +58,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchJournal {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -66,14 +66,14 @@ impl Drop for Scratch {
 
 /// Returns all contents of a host. Lines of io.cost that only say that it is off are left out,
 /// because io.cost leaves them once it was on.
-fn texts(host: &Fake) -> BTreeMap<String, String> {
+fn texts(host: &FakeHost) -> BTreeMap<String, String> {
     let mut all = host.texts();
     for (path, text) in &mut all {
         if path.ends_with("io.cost.qos") || path.ends_with("io.cost.model") {
             let knob = Knob::find(path.rsplit('/').next().unwrap()).unwrap();
             let said = text.lines().filter(|line| {
                 let number = line.split(' ').next().unwrap();
-                knob.value(line, number) != knob.unset()
+                knob.value(line, number) != knob.unset_value()
             });
             let mut said: Vec<&str> = said.collect();
             said.sort_unstable();
@@ -83,8 +83,12 @@ fn texts(host: &Fake) -> BTreeMap<String, String> {
     all
 }
 
-fn applied(fake: &mut Fake, host: &Host, scratch: &Scratch) -> (Applied, Vec<Said>) {
-    let plan = Plan::new(fake, host);
+fn applied(
+    fake: &mut FakeHost,
+    host: &KernelHost,
+    scratch: &ScratchJournal,
+) -> (ApplyCounts, Vec<StepReport>) {
+    let plan = HostPlan::new(fake, host);
     assert_eq!(plan.problems, [], "it can be done");
     let mut all = Vec::new();
     let applied = apply(fake, &plan, &mut scratch.journal(), &mut |said| {
@@ -93,7 +97,7 @@ fn applied(fake: &mut Fake, host: &Host, scratch: &Scratch) -> (Applied, Vec<Sai
     (applied.unwrap(), all)
 }
 
-fn restored(fake: &mut Fake, scratch: &Scratch) -> (Restored, Vec<Said>) {
+fn restored(fake: &mut FakeHost, scratch: &ScratchJournal) -> (RestoreCounts, Vec<StepReport>) {
     let mut all = Vec::new();
     let restored = restore(fake, &mut scratch.journal(), &mut |said| {
         all.push(said.clone());
@@ -105,8 +109,8 @@ fn restored(fake: &mut Fake, scratch: &Scratch) -> (Restored, Vec<Said>) {
 fn a_second_time_nothing_is_written_and_everything_is_put_back() {
     for (name, text) in CONTRACTS {
         for host in [disk(text), flash(text)] {
-            let scratch = Scratch::new(&format!("twice-{name}"));
-            let mut fake = Fake::new(SERVER);
+            let scratch = ScratchJournal::new(&format!("twice-{name}"));
+            let mut fake = FakeHost::new(SERVER);
             let before = texts(&fake);
             let (first, _) = applied(&mut fake, &host, &scratch);
             assert!(first.done > 0, "{name}");
@@ -129,17 +133,17 @@ fn a_second_time_nothing_is_written_and_everything_is_put_back() {
 /// Kills a process before and after each of its changes, and restores everything. The restoring
 /// process is killed as well.
 #[test]
-fn killed_at_any_change_everything_is_put_back() {
+fn a_kill_at_any_change_leaves_everything_restorable() {
     let mut kills = 0;
     for (name, text) in CONTRACTS {
         for host in [disk(text), flash(text)] {
-            let scratch = Scratch::new(&format!("killed-{name}"));
-            let before = texts(&Fake::new(SERVER));
+            let scratch = ScratchJournal::new(&format!("killed-{name}"));
+            let before = texts(&FakeHost::new(SERVER));
             for number in 0.. {
                 // The loop ends when the work has fewer changes than the number of the kill.
                 let mut was = false;
                 for after in [false, true] {
-                    let mut fake = Fake::new(SERVER);
+                    let mut fake = FakeHost::new(SERVER);
                     was |= !killed(&mut fake, number, after, |fake| {
                         applied(fake, &host, &scratch);
                     });
@@ -153,7 +157,7 @@ fn killed_at_any_change_everything_is_put_back() {
                 }
             }
             for number in 0.. {
-                let mut fake = Fake::new(SERVER);
+                let mut fake = FakeHost::new(SERVER);
                 applied(&mut fake, &host, &scratch);
                 let was = !killed(&mut fake, number, number % 2 == 0, |fake| {
                     restored(fake, &scratch);
@@ -175,26 +179,26 @@ fn killed_at_any_change_everything_is_put_back() {
 }
 
 /// Runs work that is killed at a change. Returns true if it was killed before its end.
-fn killed(fake: &mut Fake, number: u64, after: bool, work: impl FnOnce(&mut Fake)) -> bool {
+fn killed(fake: &mut FakeHost, number: u64, after: bool, work: impl FnOnce(&mut FakeHost)) -> bool {
     fake.kill(number, after);
     let ended = catch_unwind(AssertUnwindSafe(|| work(fake)));
     if let Err(why) = &ended {
         assert!(why.is::<Killed>(), "it failed by itself");
     }
-    fake.spare();
+    fake.cancel_kill();
     ended.is_err()
 }
 
 #[test]
-fn another_file_puts_back_what_it_does_not_say() {
-    let scratch = Scratch::new("other");
-    let mut fake = Fake::new(SERVER);
+fn another_file_undoes_settings_that_it_does_not_contain() {
+    let scratch = ScratchJournal::new("other");
+    let mut fake = FakeHost::new(SERVER);
     let before = texts(&fake);
     for (name, text) in CONTRACTS {
         for host in [disk(text), flash(text)] {
             applied(&mut fake, &host, &scratch);
-            let mut alone = Fake::new(SERVER);
-            let own = Scratch::new(&format!("alone-{name}"));
+            let mut alone = FakeHost::new(SERVER);
+            let own = ScratchJournal::new(&format!("alone-{name}"));
             applied(&mut alone, &host, &own);
             let (now, fresh) = (texts(&fake), texts(&alone));
             let differs = |path: &&String| now.get(*path) != fresh.get(*path);
@@ -210,9 +214,9 @@ fn another_file_puts_back_what_it_does_not_say() {
 }
 
 #[test]
-fn what_somebody_else_changed_is_told_and_left() {
-    let scratch = Scratch::new("changed");
-    let mut fake = Fake::new(SERVER);
+fn values_of_other_programs_are_reported_and_left() {
+    let scratch = ScratchJournal::new("changed");
+    let mut fake = FakeHost::new(SERVER);
     applied(&mut fake, &disk(CONTRACTS[0].1), &scratch);
     let file = "/sys/fs/cgroup/reader/io.max";
     fake.put(file, "8:0 rbps=1 wbps=max riops=max wiops=max");
@@ -238,9 +242,9 @@ fn what_somebody_else_changed_is_told_and_left() {
 }
 
 #[test]
-fn what_changed_behind_its_back_is_repaired_and_put_back_as_it_was_first() {
-    let scratch = Scratch::new("repaired");
-    let mut fake = Fake::new(SERVER);
+fn repaired_values_are_restored_to_the_state_before_the_first_run() {
+    let scratch = ScratchJournal::new("repaired");
+    let mut fake = FakeHost::new(SERVER);
     let before = texts(&fake);
     let host = disk(CONTRACTS[1].1);
     applied(&mut fake, &host, &scratch);
@@ -250,7 +254,8 @@ fn what_changed_behind_its_back_is_repaired_and_put_back_as_it_was_first() {
     let (again, said) = applied(&mut fake, &host, &scratch);
     assert!(again.done > 1, "the elevator, its tunables and weights");
     assert!(
-        said.iter().all(|s| matches!(s, Said::Repaired { .. })),
+        said.iter()
+            .all(|s| matches!(s, StepReport::Repaired { .. })),
         "{said:#?}"
     );
     assert_eq!(texts(&fake), after);
@@ -260,11 +265,11 @@ fn what_changed_behind_its_back_is_repaired_and_put_back_as_it_was_first() {
 
 #[test]
 fn a_step_that_is_refused_undoes_those_before_it() {
-    let scratch = Scratch::new("refused");
-    let mut fake = Fake::new(&SERVER.replace(" io.latency", ""));
-    fake.take("/sys/fs/cgroup/system.slice/io.latency");
+    let scratch = ScratchJournal::new("refused");
+    let mut fake = FakeHost::new(&SERVER.replace(" io.latency", ""));
+    fake.remove_tree("/sys/fs/cgroup/system.slice/io.latency");
     let before = texts(&fake);
-    let plan = Plan::new(&fake, &disk(CONTRACTS[8].1));
+    let plan = HostPlan::new(&fake, &disk(CONTRACTS[8].1));
     let failed = apply(&mut fake, &plan, &mut scratch.journal(), &mut |_| {}).unwrap_err();
     assert!(
         failed.to_string().contains("CONFIG_BLK_CGROUP_IOLATENCY"),
@@ -272,8 +277,8 @@ fn a_step_that_is_refused_undoes_those_before_it() {
     );
     assert_eq!(texts(&fake), before);
     assert!(scratch.is_empty());
-    let mut fake = Fake::new(&SERVER.replace("scheduler = ", "scheduler ! "));
-    let plan = Plan::new(&fake, &disk(CONTRACTS[8].1));
+    let mut fake = FakeHost::new(&SERVER.replace("scheduler = ", "scheduler ! "));
+    let plan = HostPlan::new(&fake, &disk(CONTRACTS[8].1));
     let failed = apply(&mut fake, &plan, &mut scratch.journal(), &mut |_| {}).unwrap_err();
     assert!(failed.to_string().contains("read-only"), "{failed}");
     assert!(scratch.is_empty());
@@ -281,9 +286,9 @@ fn a_step_that_is_refused_undoes_those_before_it() {
 
 #[test]
 fn a_device_that_is_another_is_not_touched_and_one_that_moved_is_found() {
-    let scratch = Scratch::new("moved");
+    let scratch = ScratchJournal::new("moved");
     let host = disk(CONTRACTS[0].1);
-    let mut fake = Fake::new(SERVER);
+    let mut fake = FakeHost::new(SERVER);
     applied(&mut fake, &host, &scratch);
     let journal = std::fs::read(scratch.0.join("journal")).unwrap();
     // Another disk has the same name and number.
@@ -301,7 +306,7 @@ fn a_device_that_is_another_is_not_touched_and_one_that_moved_is_found() {
     // The disk has another name and number now.
     std::fs::write(scratch.0.join("journal"), &journal).unwrap();
     let moved = SERVER.replace("sda", "sdz").replace("8:0", "65:144");
-    let mut fake = Fake::new(
+    let mut fake = FakeHost::new(
         &moved
             .replace("[mq-deadline]", "mq-deadline")
             .replace("scheduler = none mq", "scheduler = [none] mq"),
@@ -319,7 +324,7 @@ fn a_device_that_is_another_is_not_touched_and_one_that_moved_is_found() {
     assert!(!fake.exists("/sys/fs/cgroup/reader"));
     // The machine was rebooted: there is nothing to restore, and nothing is changed.
     std::fs::write(scratch.0.join("journal"), &journal).unwrap();
-    let mut fake = Fake::new(&SERVER.replace("000000000001", "000000000002"));
+    let mut fake = FakeHost::new(&SERVER.replace("000000000001", "000000000002"));
     let before = texts(&fake);
     let (all, _) = restored(&mut fake, &scratch);
     assert_eq!((all.undone, all.changed, all.kept), (0, 0, 0));
@@ -328,9 +333,9 @@ fn a_device_that_is_another_is_not_touched_and_one_that_moved_is_found() {
 }
 
 #[test]
-fn systemd_is_told_of_what_is_its_own() {
-    let scratch = Scratch::new("systemd");
-    let mut fake = Fake::new(SERVER);
+fn units_of_systemd_get_drop_ins() {
+    let scratch = ScratchJournal::new("systemd");
+    let mut fake = FakeHost::new(SERVER);
     let before = texts(&fake);
     let text = "[drive.a]\ndevice = \"/dev/nvme0n1\"\npolicy = \"bfq + io.max\"\n\
                 [volume.db]\ndrive = \"a\"\nunit = \"db.service\"\nshare = 300\nmax = { read_bandwidth = \"5MB/s\" }\n\
@@ -358,21 +363,24 @@ fn systemd_is_told_of_what_is_its_own() {
     // The second change first, whose file had another text before; then the first, which made the file.
     let file = "/run/systemd/system/db.service.d/50-weir.conf".to_owned();
     let of_unit = said.iter().filter(|line| line.to_string().contains(&file));
-    let of_unit: Vec<&Said> = of_unit.collect();
-    assert_eq!(of_unit, [&Said::Unit(file.clone()), &Said::Removed(file)]);
+    let of_unit: Vec<&StepReport> = of_unit.collect();
+    assert_eq!(
+        of_unit,
+        [&StepReport::Unit(file.clone()), &StepReport::Removed(file)]
+    );
 }
 
 #[test]
-fn what_would_be_done_is_what_is_done() {
+fn a_preview_contains_every_change() {
     for (name, text) in CONTRACTS {
-        let scratch = Scratch::new(&format!("preview-{name}"));
-        let mut fake = Fake::new(SERVER);
+        let scratch = ScratchJournal::new(&format!("preview-{name}"));
+        let mut fake = FakeHost::new(SERVER);
         let host = disk(text);
-        let plan = Plan::new(&fake, &host);
+        let plan = HostPlan::new(&fake, &host);
         let foreseen = preview(&fake, &plan, &scratch.journal());
         let (_, said) = applied(&mut fake, &host, &scratch);
-        let file = |said: &Said| match said {
-            Said::Set { file, .. } | Said::Other { file, .. } => file.clone(),
+        let file = |said: &StepReport| match said {
+            StepReport::Set { file, .. } | StepReport::Other { file, .. } => file.clone(),
             other => other.to_string(),
         };
         let done: Vec<String> = said.iter().map(file).collect();
@@ -388,16 +396,16 @@ fn what_would_be_done_is_what_is_done() {
 }
 
 #[test]
-fn what_no_plan_can_name_is_left_whatever_the_journal_says() {
-    let scratch = Scratch::new("foreign");
-    let mut fake = Fake::new(SERVER);
+fn journal_entries_for_foreign_files_are_not_undone() {
+    let scratch = ScratchJournal::new("foreign");
+    let mut fake = FakeHost::new(SERVER);
     let before = texts(&fake);
-    let unit = Change::Unit {
+    let unit = HostChange::Unit {
         file: "/etc/cron.d/job".to_owned(),
         old: Some("* * * * * root id\n".to_owned()),
         new: String::new(),
     };
-    let make = Change::Make {
+    let make = HostChange::Make {
         folder: "/sys/fs/cgroup/../../block".to_owned(),
     };
     let boot = boot::id(&fake);
@@ -408,7 +416,7 @@ fn what_no_plan_can_name_is_left_whatever_the_journal_says() {
     drop(journal);
     let (outcome, said) = restored(&mut fake, &scratch);
     assert_eq!((outcome.undone, outcome.kept), (0, 2));
-    let told = |line: &Said| {
+    let told = |line: &StepReport| {
         line.to_string()
             .contains("weir apply never changes this file")
     };
@@ -437,11 +445,11 @@ fn ten_times_as_many_cgroups_take_ten_times_as_long() {
                 "[volume.v{n}]\ndrive = \"a\"\ncgroup = \"/g{n}\"\nmax = {{ bandwidth = \"1MB/s\" }}\n"
             );
         }
-        let scratch = Scratch::new(&format!("many-{cgroups}"));
-        let fake = Fake::new(SERVER);
+        let scratch = ScratchJournal::new(&format!("many-{cgroups}"));
+        let fake = FakeHost::new(SERVER);
         let began = now();
         let host = parse("", &text).unwrap();
-        let plan = Plan::new(&fake, &host);
+        let plan = HostPlan::new(&fake, &host);
         let _ = crate::warnings(&fake, &plan);
         let foreseen = preview(&fake, &plan, &scratch.journal()).len();
         let took = now() - began;

@@ -2,21 +2,21 @@
 
 use crate::boot;
 use crate::cgroups::Cgroups;
-use crate::change::{Also, Change, Entry, Ident};
-use crate::device::Device;
-use crate::failed::Failed;
-use crate::files::Files;
-use crate::journal::{Journal, JournalError};
+use crate::change::{HostChange, Ident, JournalEntry, SideEffect};
+use crate::device::HostDevice;
+use crate::failed::StepError;
+use crate::files::HostFiles;
+use crate::journal::{ApplyJournal, JournalError};
 use crate::knob::{Knob, Scope};
-use crate::plan::{Action, Plan};
+use crate::plan::{HostPlan, PlanAction};
 use crate::run::allowlist::Allowlist;
-use crate::said::Said;
+use crate::said::StepReport;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 
 /// The numbers of changes that were undone or left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Restored {
+pub struct RestoreCounts {
     /// The number of changes that were undone.
     pub undone: usize,
     /// The number of changes that had already been undone, or that disappeared with a cgroup, an
@@ -35,52 +35,58 @@ pub struct Restored {
 /// Returns an error if the journal cannot be written. A step that cannot be undone is reported
 /// through `say` and stays in the journal.
 pub fn restore(
-    files: &mut dyn Files,
-    journal: &mut Journal,
-    say: &mut dyn FnMut(&Said),
-) -> Result<Restored, Failed> {
+    files: &mut dyn HostFiles,
+    journal: &mut ApplyJournal,
+    say: &mut dyn FnMut(&StepReport),
+) -> Result<RestoreCounts, StepError> {
     from(files, journal, 0, say)
 }
 
 /// Undoes the changes from this entry on.
 pub(super) fn from(
-    files: &mut dyn Files,
-    journal: &mut Journal,
+    files: &mut dyn HostFiles,
+    journal: &mut ApplyJournal,
     first: u64,
-    say: &mut dyn FnMut(&Said),
-) -> Result<Restored, Failed> {
+    say: &mut dyn FnMut(&StepReport),
+) -> Result<RestoreCounts, StepError> {
     let entries = journal.entries().filter(|e| e.id >= first);
-    let all: Vec<Entry> = entries.cloned().collect();
+    let all: Vec<JournalEntry> = entries.cloned().collect();
     let restored = undo(files, journal, &all, say)?;
     journal.close()?;
     Ok(restored)
 }
 
 /// Undoes the changes that are not in a plan.
-pub(super) fn what_is_not_in(
-    files: &mut dyn Files,
-    plan: &Plan,
-    journal: &mut Journal,
-    say: &mut dyn FnMut(&Said),
-) -> Result<Restored, Failed> {
+pub(super) fn undo_unplanned(
+    files: &mut dyn HostFiles,
+    plan: &HostPlan,
+    journal: &mut ApplyJournal,
+    say: &mut dyn FnMut(&StepReport),
+) -> Result<RestoreCounts, StepError> {
     // A file with a line for each device is identified together with the device.
     let number = |device: &Ident| device.number.clone();
     let planned = plan.actions.iter().map(|action| match action {
-        Action::Make(path) | Action::Enable(path) | Action::Unit { file: path, .. } => (path, None),
-        Action::Set { file, device, .. } => (file, Some(number(&plan.devices[*device].ident))),
+        PlanAction::Make(path) | PlanAction::Enable(path) | PlanAction::Unit { file: path, .. } => {
+            (path, None)
+        }
+        PlanAction::Set { file, device, .. } => (file, Some(number(&plan.devices[*device].ident))),
     });
     let planned: BTreeSet<(&str, Option<String>)> = planned
         .map(|(path, number)| (path.as_str(), number))
         .collect();
-    let is_own =
-        |entry: &Entry| planned.contains(&(entry.change.path(), entry.device.as_ref().map(number)));
+    let is_own = |entry: &JournalEntry| {
+        planned.contains(&(entry.change.path(), entry.device.as_ref().map(number)))
+    };
     let entries = journal.entries().filter(|e| !is_own(e));
-    let all: Vec<Entry> = entries.cloned().collect();
+    let all: Vec<JournalEntry> = entries.cloned().collect();
     undo(files, journal, &all, say)
 }
 
 /// Removes the entries of earlier boots. The reboot has reset their changes.
-pub(super) fn of_other_boots(plan: &Plan, journal: &mut Journal) -> Result<(), Failed> {
+pub(super) fn forget_other_boots(
+    plan: &HostPlan,
+    journal: &mut ApplyJournal,
+) -> Result<(), StepError> {
     let others = journal.entries().filter(|e| e.boot != plan.boot);
     for id in others.map(|e| e.id).collect::<Vec<_>>() {
         journal.undone(id)?;
@@ -107,18 +113,18 @@ fn knob_of(file: &str) -> Option<Knob> {
 
 /// Undoes these entries, the last one first, and reloads systemd if a drop-in has changed.
 fn undo(
-    files: &mut dyn Files,
-    journal: &mut Journal,
-    entries: &[Entry],
-    say: &mut dyn FnMut(&Said),
-) -> Result<Restored, Failed> {
+    files: &mut dyn HostFiles,
+    journal: &mut ApplyJournal,
+    entries: &[JournalEntry],
+    say: &mut dyn FnMut(&StepReport),
+) -> Result<RestoreCounts, StepError> {
     let mut undo = Undo {
         boot: boot::id(files),
         allowlist: Allowlist::of(files),
         files,
         journal,
         say,
-        restored: Restored::default(),
+        restored: RestoreCounts::default(),
         units: false,
         unwritten: None,
     };
@@ -128,9 +134,9 @@ fn undo(
     }
     if undo.units {
         match undo.files.reload_units() {
-            Ok(()) => (undo.say)(&Said::Reloaded),
+            Ok(()) => (undo.say)(&StepReport::Reloaded),
             Err(error) => {
-                let failed = Failed::step("systemd", "reload its units", error);
+                let failed = StepError::step("systemd", "reload its units", error);
                 (undo.say)(&left("systemd", failed.to_string()));
             }
         }
@@ -141,8 +147,8 @@ fn undo(
     }
 }
 
-fn left(path: &str, why: impl Into<String>) -> Said {
-    Said::Left {
+fn left(path: &str, why: impl Into<String>) -> StepReport {
+    StepReport::Left {
         path: path.to_owned(),
         why: why.into(),
     }
@@ -152,10 +158,10 @@ fn left(path: &str, why: impl Into<String>) -> Said {
 struct Undo<'a> {
     boot: String,
     allowlist: Allowlist,
-    files: &'a mut dyn Files,
-    journal: &'a mut Journal,
-    say: &'a mut dyn FnMut(&Said),
-    restored: Restored,
+    files: &'a mut dyn HostFiles,
+    journal: &'a mut ApplyJournal,
+    say: &'a mut dyn FnMut(&StepReport),
+    restored: RestoreCounts,
     units: bool,
     /// The first error of writing the journal. A change that is undone without a record is found to
     /// be undone the next time.
@@ -163,7 +169,7 @@ struct Undo<'a> {
 }
 
 /// The result of undoing one change.
-enum Outcome {
+enum UndoOutcome {
     Undone,
     /// There was nothing to undo.
     Gone,
@@ -175,28 +181,28 @@ enum Outcome {
 
 impl Undo<'_> {
     /// Undoes one entry, and records the result.
-    fn entry(&mut self, entry: &Entry) {
+    fn entry(&mut self, entry: &JournalEntry) {
         let outcome = match &entry.change {
             // All changes are in the kernel's memory or in /run, which a reboot clears.
-            _ if entry.boot != self.boot => Outcome::Gone,
-            change if !self.allowlist.permits(change) => Outcome::Kept(
+            _ if entry.boot != self.boot => UndoOutcome::Gone,
+            change if !self.allowlist.permits(change) => UndoOutcome::Kept(
                 "weir apply never changes this file; remove the line from the journal".to_owned(),
             ),
-            Change::Set { .. } => self.set(entry),
-            Change::Make { folder } => self.make(folder),
-            Change::Enable { folder } => self.enable(folder),
-            Change::Unit { file, old, new } => self.unit(file, old.as_deref(), new),
+            HostChange::Set { .. } => self.set(entry),
+            HostChange::Make { folder } => self.make(folder),
+            HostChange::Enable { folder } => self.enable(folder),
+            HostChange::Unit { file, old, new } => self.unit(file, old.as_deref(), new),
         };
         let path = entry.change.path();
         match outcome {
-            Outcome::Undone => self.restored.undone += 1,
-            Outcome::Gone => self.restored.gone += 1,
-            Outcome::Changed(why) => {
+            UndoOutcome::Undone => self.restored.undone += 1,
+            UndoOutcome::Gone => self.restored.gone += 1,
+            UndoOutcome::Changed(why) => {
                 self.restored.changed += 1;
                 (self.say)(&left(path, why));
             }
             // The entry stays in the journal, so that the next restore tries again.
-            Outcome::Kept(why) => {
+            UndoOutcome::Kept(why) => {
                 self.restored.kept += 1;
                 (self.say)(&left(path, why));
                 return;
@@ -214,25 +220,25 @@ impl Undo<'_> {
     }
 
     /// Returns the device of an entry under its present name, or `None` if it was removed.
-    fn device(&self, entry: &Entry) -> Option<Device> {
+    fn device(&self, entry: &JournalEntry) -> Option<HostDevice> {
         let ident = entry.device.as_ref()?;
-        let device = Device::find(self.files, &ident.link).ok();
+        let device = HostDevice::find(self.files, &ident.link).ok();
         // The link can lead to another device by now, and the device can have another name.
-        let same = |device: &Device| match ident.diskseq {
+        let same = |device: &HostDevice| match ident.diskseq {
             // The sequence number stays the same if the device is renamed, and is not reused.
             Some(_) => device.diskseq == ident.diskseq,
             None => device.number == ident.number && device.name == ident.name,
         };
         device.filter(same).or_else(|| {
-            let all = Device::all(self.files).unwrap_or_default();
+            let all = HostDevice::all(self.files).unwrap_or_default();
             all.into_iter().find(same)
         })
     }
 
     /// Restores the value of a knob, unless another program has changed it.
-    fn set(&mut self, entry: &Entry) -> Outcome {
+    fn set(&mut self, entry: &JournalEntry) -> UndoOutcome {
         let (
-            Change::Set {
+            HostChange::Set {
                 file,
                 knob,
                 old,
@@ -242,36 +248,36 @@ impl Undo<'_> {
             Some(ident),
         ) = (&entry.change, &entry.device)
         else {
-            return Outcome::Gone;
+            return UndoOutcome::Gone;
         };
         let Some(knob) = Knob::find(knob) else {
-            return Outcome::Kept(format!("unknown control {knob}"));
+            return UndoOutcome::Kept(format!("unknown control {knob}"));
         };
         let Some(device) = self.device(entry) else {
-            return Outcome::Changed(format!(
+            return UndoOutcome::Changed(format!(
                 "{} ({}) was removed together with its settings",
                 ident.name, ident.link
             ));
         };
-        let file = moved(file, ident, &device);
+        let file = current_path(file, ident, &device);
         let text = match self.files.read(&file) {
             Ok(text) => text,
             // The tunables of an elevator disappear with it, and the files of a cgroup with the
             // cgroup.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => {
-                return Outcome::Gone;
+                return UndoOutcome::Gone;
             }
-            Err(error) => return kept(&Failed::step(&file, "read it", error)),
+            Err(error) => return kept(&StepError::step(&file, "read it", error)),
         };
         let is = knob.value(&text, &device.number);
         // `now` is missing if the process was killed after the write and before the record.
-        let is_ours = entry.now.as_deref() == Some(&is) || knob.is(&is, new);
+        let is_ours = entry.now.as_deref() == Some(&is) || knob.is_equivalent(&is, new);
         if is != *old && !is_ours && !entry.undoing {
-            return Outcome::Changed(format!(
+            return UndoOutcome::Changed(format!(
                 "another program has changed it since: it is {is:?}, while weir apply set {new:?} in place of {old:?}"
             ));
         }
-        let mut outcome = Outcome::Gone;
+        let mut outcome = UndoOutcome::Gone;
         if is != *old {
             // An interrupted restore is recognised by this record. The next one restores the values
             // in `also` even if this value is restored already.
@@ -279,13 +285,13 @@ impl Undo<'_> {
             self.note(noted);
             let written = self.files.write(&file, &knob.line(&device.number, old));
             if let Err(error) = written {
-                return kept(&Failed::knob(knob, &file, old, error));
+                return kept(&StepError::knob(knob, &file, old, error));
             }
-            (self.say)(&Said::Restored {
+            (self.say)(&StepReport::Restored {
                 file: file.clone(),
                 to: old.clone(),
             });
-            outcome = Outcome::Undone;
+            outcome = UndoOutcome::Undone;
         } else if !entry.undoing {
             return outcome;
         }
@@ -297,8 +303,8 @@ impl Undo<'_> {
 
     /// Restores a value that was reset together with another one, unless the kernel has restored it
     /// itself.
-    fn also(&mut self, also: &Also, ident: &Ident, device: &Device) {
-        let file = moved(&also.file, ident, device);
+    fn also(&mut self, also: &SideEffect, ident: &Ident, device: &HostDevice) {
+        let file = current_path(&also.file, ident, device);
         let Ok(text) = self.files.read(&file) else {
             return;
         };
@@ -310,51 +316,51 @@ impl Undo<'_> {
             None => also.old.clone(),
         };
         let said = match self.files.write(&file, &line) {
-            Ok(()) => Said::Restored {
+            Ok(()) => StepReport::Restored {
                 file,
                 to: also.old.clone(),
             },
-            Err(error) => left(&file, Failed::step(&file, "write it", error).to_string()),
+            Err(error) => left(&file, StepError::step(&file, "write it", error).to_string()),
         };
         (self.say)(&said);
     }
 
-    fn make(&mut self, folder: &str) -> Outcome {
+    fn make(&mut self, folder: &str) -> UndoOutcome {
         if !self.files.exists(folder) {
-            return Outcome::Gone;
+            return UndoOutcome::Gone;
         }
         match self.files.remove(folder) {
             Ok(()) => {
-                (self.say)(&Said::Removed(folder.to_owned()));
-                Outcome::Undone
+                (self.say)(&StepReport::Removed(folder.to_owned()));
+                UndoOutcome::Undone
             }
             Err(error) => match Errno::from_io_error(&error) {
                 // Another program has removed it in the meantime.
-                Some(Errno::NOENT) => Outcome::Gone,
-                Some(Errno::BUSY | Errno::NOTEMPTY) => Outcome::Kept(
+                Some(Errno::NOENT) => UndoOutcome::Gone,
+                Some(Errno::BUSY | Errno::NOTEMPTY) => UndoOutcome::Kept(
                     "it is not empty; run weir apply --restore again when it is".to_owned(),
                 ),
-                _ => kept(&Failed::step(folder, "remove it", error)),
+                _ => kept(&StepError::step(folder, "remove it", error)),
             },
         }
     }
 
     /// Disables the controller again, unless a cgroup below uses it.
-    fn enable(&mut self, folder: &str) -> Outcome {
+    fn enable(&mut self, folder: &str) -> UndoOutcome {
         let file = format!("{folder}/cgroup.subtree_control");
         if !Cgroups::is_enabled(self.files, folder) {
-            return Outcome::Gone;
+            return UndoOutcome::Gone;
         }
         // Disabling the controller would remove the other program's settings.
         if let Some(user) = self.user_of_io(folder) {
-            return Outcome::Changed(format!("{user} now uses the io controller"));
+            return UndoOutcome::Changed(format!("{user} now uses the io controller"));
         }
         match self.files.write(&file, "-io") {
             Ok(()) => {
-                (self.say)(&Said::Disabled(folder.to_owned()));
-                Outcome::Undone
+                (self.say)(&StepReport::Disabled(folder.to_owned()));
+                UndoOutcome::Undone
             }
-            Err(error) => kept(&Failed::step(&file, "disable the controller", error)),
+            Err(error) => kept(&StepError::step(&file, "disable the controller", error)),
         }
     }
 
@@ -377,13 +383,13 @@ impl Undo<'_> {
     }
 
     /// Restores or removes a drop-in of systemd.
-    fn unit(&mut self, file: &str, old: Option<&str>, new: &str) -> Outcome {
+    fn unit(&mut self, file: &str, old: Option<&str>, new: &str) -> UndoOutcome {
         let is = self.files.read(file).ok();
         if is.as_deref() == old {
-            return Outcome::Gone;
+            return UndoOutcome::Gone;
         }
         if is.as_deref().is_some_and(|is| is != new) {
-            return Outcome::Changed("another program has changed it since".to_owned());
+            return UndoOutcome::Changed("another program has changed it since".to_owned());
         }
         let done = match old {
             Some(old) => self.files.replace(file, old),
@@ -394,22 +400,22 @@ impl Undo<'_> {
                 self.units = true;
                 let file = file.to_owned();
                 (self.say)(&match old {
-                    Some(_) => Said::Unit(file),
-                    None => Said::Removed(file),
+                    Some(_) => StepReport::Unit(file),
+                    None => StepReport::Removed(file),
                 });
-                Outcome::Undone
+                UndoOutcome::Undone
             }
-            Err(error) => kept(&Failed::step(file, "restore it", error)),
+            Err(error) => kept(&StepError::step(file, "restore it", error)),
         }
     }
 }
 
-fn kept(failed: &Failed) -> Outcome {
-    Outcome::Kept(failed.to_string())
+fn kept(failed: &StepError) -> UndoOutcome {
+    UndoOutcome::Kept(failed.to_string())
 }
 
 /// Returns the path of a file of a device that can have another name by now.
-fn moved(file: &str, before: &Ident, now: &Device) -> String {
+fn current_path(file: &str, before: &Ident, now: &HostDevice) -> String {
     let directory = format!("/sys/block/{}/", before.name);
     match file.strip_prefix(&directory) {
         Some(rest) => format!("{}/{rest}", now.directory()),

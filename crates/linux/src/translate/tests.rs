@@ -7,8 +7,8 @@ const DRIVE: Capacity = Capacity {
     ..Capacity::NONE
 };
 
-fn groups(contracts: &[Contract]) -> Vec<Group> {
-    let group = |contract: &Contract| Group {
+fn groups(contracts: &[Contract]) -> Vec<ContractGroup> {
+    let group = |contract: &Contract| ContractGroup {
         parent: None,
         contract: *contract,
         knobs: Knobs {
@@ -33,7 +33,7 @@ fn lines(word: &str, queue: Queue, contracts: &[Contract]) -> Vec<String> {
     let settings = translation.settings.iter();
     settings
         .map(|s| match s.at {
-            At::Group(group) => format!("{group} {} {}", s.knob, s.value),
+            SettingPlace::Group(group) => format!("{group} {} {}", s.knob, s.value),
             _ => format!("{} {}", s.knob, s.value),
         })
         .collect()
@@ -52,7 +52,7 @@ fn weights_are_those_that_the_simulator_has() {
     ] {
         let policy = find(word).unwrap();
         let groups = groups(&contracts);
-        let nodes = groups.iter().map(|g| Node {
+        let nodes = groups.iter().map(|g| GroupNode {
             parent: None,
             contract: g.contract,
         });
@@ -62,7 +62,7 @@ fn weights_are_those_that_the_simulator_has() {
         for (place, told) in setup.contracts().iter().enumerate() {
             let own = |knob| {
                 let mut own = translation.settings.iter();
-                own.find(|s| s.at == At::Group(place) && s.knob == knob)
+                own.find(|s| s.at == SettingPlace::Group(place) && s.knob == knob)
                     .map(|s| s.value.clone())
             };
             let weight = Some(told.share.to_string());
@@ -143,7 +143,7 @@ fn each_controller_has_its_files() {
 }
 
 #[test]
-fn words_that_a_line_leaves_out_are_written_as_the_drive_has_them() {
+fn missing_words_of_io_cost_are_filled_in_for_the_drive() {
     let text = policy::print(&find("io.cost").unwrap());
     let text = text.replace("name = \"io.cost\"", "name = \"mine\"");
     let policy = |qos: &str| {
@@ -200,7 +200,7 @@ fn a_low_limit_is_the_groups_own_or_else_its_min() {
 }
 
 #[test]
-fn what_linux_has_not_is_refused_with_the_reason() {
+fn policies_without_an_equivalent_in_linux_are_refused_with_a_reason() {
     let translated = |word: &str| {
         let policy = find(word).unwrap();
         translate(&policy, &Queue::default(), (None, None), &groups(&[min(5)]))
@@ -226,7 +226,7 @@ fn what_linux_has_not_is_refused_with_the_reason() {
 }
 
 #[test]
-fn what_linux_counts_in_the_place_of_requests_is_noted() {
+fn limits_in_commands_instead_of_requests_are_noted() {
     let notes = |max| {
         let mut limited = min(0);
         limited.max = max;

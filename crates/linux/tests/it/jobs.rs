@@ -3,10 +3,10 @@
 use weir_config::scenario::{self, Choice, Scenario};
 use weir_config::{policy, profile};
 use weir_core::{Op, Span};
-use weir_linux::play::log::Entry;
-use weir_linux::play::{Host, Jobs, Log, Plan, Surroundings, measure, player};
-use weir_measure::Kind;
-use weir_measure::promise::Beside;
+use weir_linux::play::log::LoggedRequest;
+use weir_linux::play::{FioLog, JobPaths, PlayHost, PlayJobs, PlayPlan, measure, player};
+use weir_measure::MeasuredKind;
+use weir_measure::promise::RunContext;
 
 fn built(text: &str, drive: &str, policy: &str) -> Scenario {
     let drive = profile::find(drive).unwrap().drive;
@@ -44,9 +44,9 @@ max = { bandwidth = "1MB/s" }
 #[test]
 fn a_scenario_is_a_section_for_each_client() {
     let scenario = built(TWO, "demo", "bfq");
-    let jobs = Jobs::new(&scenario, 0).unwrap();
+    let jobs = PlayJobs::new(&scenario, 0).unwrap();
     let cgroups = [None, Some("/cg/a".to_owned()), Some("/cg/b".to_owned())];
-    let file = jobs.file(&Surroundings {
+    let file = jobs.file(&JobPaths {
         device: "/dev/x",
         cgroups: &cgroups,
     });
@@ -109,9 +109,9 @@ fn a_plan_has_the_knobs_and_comes_back_from_text() {
     let scenario = built(TWO, "demo", "bfq + io.max");
     let policy = policy::find("bfq + io.max").unwrap();
     let shape = scenario.drive.shape();
-    let (plan, _) = Plan::new(&scenario, &policy, 0, Some(&shape)).unwrap();
+    let (plan, _) = PlayPlan::new(&scenario, &policy, 0, Some(&shape)).unwrap();
     let text = serde_json::to_string(&plan).unwrap();
-    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+    assert_eq!(serde_json::from_str::<PlayPlan>(&text).unwrap(), plan);
     let values: Vec<String> = plan
         .settings
         .iter()
@@ -131,7 +131,7 @@ fn a_plan_has_the_knobs_and_comes_back_from_text() {
 
 /// Each refused key is named, with a remedy.
 #[test]
-fn what_neither_fio_nor_the_kernel_can_play_is_refused_by_key() {
+fn unplayable_keys_are_refused_by_name() {
     let client = "[[client]]\nname = \"a\"\nsize = \"8MiB\"\n";
     for (keys, key) in [
         (
@@ -149,7 +149,7 @@ fn what_neither_fio_nor_the_kernel_can_play_is_refused_by_key() {
         ("direct = true\nnrfiles = 4", "nrfiles"),
     ] {
         let scenario = built(&format!("name = \"x\"\n{client}{keys}\n"), "demo", "none");
-        let refused = Jobs::new(&scenario, 0).unwrap_err();
+        let refused = PlayJobs::new(&scenario, 0).unwrap_err();
         assert_eq!((refused.client.as_deref(), refused.key), (Some("a"), key));
         assert!(refused.to_string().starts_with("client a: "), "{refused}");
     }
@@ -160,22 +160,22 @@ fn what_neither_fio_nor_the_kernel_can_play_is_refused_by_key() {
         let case = script.cases().last().map(String::as_str);
         let choice = Choice::new(&drive, case, "none");
         let scenario = script.scenario(&choice).unwrap();
-        let refused = Jobs::new(&scenario, 0).unwrap_err();
+        let refused = PlayJobs::new(&scenario, 0).unwrap_err();
         assert!(["guest", "filesystem"].contains(&refused.key), "{refused}");
     }
 }
 
 /// Returns a log of requests that end a millisecond apart.
-fn log(count: u64, latency_ns: u64) -> Log {
-    let entry = |n: u64| Entry {
+fn log(count: u64, latency_ns: u64) -> FioLog {
+    let entry = |n: u64| LoggedRequest {
         ended_ms: 1_000_000 + n,
         latency_ns,
         op: Op::Read,
         bytes: 4096,
     };
-    Log {
+    FioLog {
         entries: (0..count).map(entry).collect(),
-        ..Log::default()
+        ..FioLog::default()
     }
 }
 
@@ -192,13 +192,13 @@ fn logs_are_measured_as_the_simulator_measures() {
     assert!((meter.latency().mean() - 900_000.0).abs() < 1.0);
     assert_eq!(measured.total.bytes(), meter.bytes());
     assert!(meter.course().is_some());
-    let run = weir_measure::Run::default();
-    let record = measured.clients[0].record(&run, None, &Beside::new(measured.total.seconds()));
+    let run = weir_measure::RunId::default();
+    let record = measured.clients[0].record(&run, None, &RunContext::new(measured.total.seconds()));
     assert_eq!(record.promise_seconds.unwrap().kept, 2);
     let half = measure(&scenario, 0, &[log(3_000, 90_000)], began_ns, None);
     // The client had a request waiting for 9 % of each second only, and was owed that part of its
     // min.
-    let record = half.clients[0].record(&run, None, &Beside::new(half.total.seconds()));
+    let record = half.clients[0].record(&run, None, &RunContext::new(half.total.seconds()));
     assert_eq!(record.promise_seconds.unwrap().short, 0);
 }
 
@@ -215,10 +215,13 @@ fn flushes_follow_the_writes_that_they_are_for() {
     let logs = [log(2_000, 100_000), writes];
     let measured = measure(&scenario, 0, &logs, 1_000_000 * 1_000_000, None);
     let meter = &measured.clients[1].meter;
-    let flushes = meter.of(Kind::Flush).unwrap();
+    let flushes = meter.of(MeasuredKind::Flush).unwrap();
     assert_eq!(flushes.latency().count(), 50);
     assert!((flushes.latency().mean() - 300_000.0).abs() < 1.0);
-    assert_eq!(meter.of(Kind::Write).unwrap().latency().count(), 100);
+    assert_eq!(
+        meter.of(MeasuredKind::Write).unwrap().latency().count(),
+        100
+    );
 }
 
 /// fio reports flushes only while it measures completion latencies.
@@ -232,8 +235,8 @@ fn fio_counts_the_flushes_of_a_job() {
         "none",
     );
     let place = tempfile::tempdir().unwrap();
-    let (plan, _) = Plan::new(&scenario, &policy::find("none").unwrap(), 0, None).unwrap();
-    let host = Host {
+    let (plan, _) = PlayPlan::new(&scenario, &policy::find("none").unwrap(), 0, None).unwrap();
+    let host = PlayHost {
         device: place.path().join("device"),
         cgroups: None,
         scratch: place.path().join("scratch"),
@@ -242,7 +245,7 @@ fn fio_counts_the_flushes_of_a_job() {
     device.set_len(plan.jobs.bytes).unwrap();
     match host.play(&plan, &|| true) {
         Ok(played) => assert!(played.logs[1].flushes > 0, "{:?}", played.logs[1]),
-        Err(player::Error::NoFio(why)) if std::env::var_os("WEIR_NO_SKIP").is_none() => {
+        Err(player::PlayError::NoFio(why)) if std::env::var_os("WEIR_NO_SKIP").is_none() => {
             println!("skipped: {why}");
         }
         Err(why) => panic!("{why}"),
@@ -265,7 +268,7 @@ fn every_scenario_that_comes_with_weir_is_played_or_refused_with_a_reason() {
             let Ok(scenario) = script.scenario(&choice) else {
                 continue;
             };
-            match Jobs::new(&scenario, 0) {
+            match PlayJobs::new(&scenario, 0) {
                 Ok(jobs) => {
                     assert_eq!(jobs.clients.len(), scenario.clients.len());
                     played += 1;

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client of a management server. Calls block until the reply, for at most 30 s.
 #[derive(Debug)]
-pub struct Client {
+pub struct ManagementClient {
     socket: PathBuf,
     runtime: Runtime,
 }
@@ -66,7 +66,7 @@ pub enum Error {
     },
 }
 
-impl Client {
+impl ManagementClient {
     /// Creates a client of the server at a socket, without connecting to it.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns the errors described at [`Error`].
-    pub fn events(&self) -> Result<Lines<'_>, Error> {
+    pub fn events(&self) -> Result<EventStream<'_>, Error> {
         let path = "/v1/events";
         let response = self.waited(self.request(Method::GET, path, Vec::new(), None))?;
         if response.status() != StatusCode::OK {
@@ -127,7 +127,7 @@ impl Client {
             let body = self.waited(self.body(response))?;
             return Err(self.refused(status, &body));
         }
-        Ok(Lines {
+        Ok(EventStream {
             client: self,
             body: response.into_body(),
             pending: Vec::new(),
@@ -233,14 +233,14 @@ impl Client {
 
 /// A stream of events from the server.
 #[derive(Debug)]
-pub struct Lines<'a> {
-    client: &'a Client,
+pub struct EventStream<'a> {
+    client: &'a ManagementClient,
     body: Incoming,
     /// The received part of the next event.
     pending: Vec<u8>,
 }
 
-impl Lines<'_> {
+impl EventStream<'_> {
     /// Returns the next event, or `None` if none arrives within `patience`.
     ///
     /// # Errors

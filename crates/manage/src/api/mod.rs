@@ -3,7 +3,7 @@
 //! The server (`weir-manage`) and its clients (`weir ctl`, `weir top`) share these types. The
 //! `OpenAPI` document at `/v1/openapi.json` is generated from them as well. Quantities are numbers
 //! with the unit in their name. Configuration has the keys and values of the configuration file.
-//! [`Client`] calls a server over its Unix socket.
+//! [`ManagementClient`] calls a server over its Unix socket.
 
 mod change;
 mod client;
@@ -16,7 +16,7 @@ mod state;
 mod words;
 
 pub use change::{Change, ChangeRequest, Changes, Edit, Outcome, Refusal, Said, UndoRequest};
-pub use client::{Client, Error, Lines};
+pub use client::{Error, EventStream, ManagementClient};
 pub use event::{Event, Second, ShortSecond};
 pub use figures::{Counts, DriveFigures, Latency, SecondCounts, TenantFigures, VolumeFigures};
 pub use history::{Curve, CurvePoint, ShortSeconds};
@@ -25,4 +25,4 @@ pub use state::{Budget, Contract, Drive, Found, List, Status, Tenant, Volume};
 pub use words::{encoded, path, words};
 
 /// A table of the configuration as JSON, with the keys and values of the configuration file.
-pub type Words = serde_json::Map<String, serde_json::Value>;
+pub type JsonTable = serde_json::Map<String, serde_json::Value>;

@@ -1,6 +1,6 @@
 //! The option that selects the server of a command by its socket.
 
-use crate::api::client::Client;
+use crate::api::client::ManagementClient;
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ impl Socket {
     ///
     /// # Errors
     /// Returns an error if the system has no descriptors left.
-    pub fn client(&self) -> io::Result<Client> {
-        Client::new(&self.path())
+    pub fn client(&self) -> io::Result<ManagementClient> {
+        ManagementClient::new(&self.path())
     }
 }

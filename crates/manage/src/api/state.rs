@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::figures::{Counts, DriveFigures, SecondCounts, TenantFigures, VolumeFigures};
-use crate::api::{Change, Words};
+use crate::api::{Change, JsonTable};
 
 /// The state of the server.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ pub struct Drive {
     pub etag: String,
     /// The drive's configuration.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
-    pub config: Words,
+    pub config: JsonTable,
     /// The policy of the drive.
     pub policy: String,
     /// The amounts that are promised and that can still be promised. It is missing if the capacity is not known.
@@ -114,7 +114,7 @@ pub struct Tenant {
     pub etag: String,
     /// The tenant's configuration.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
-    pub config: Words,
+    pub config: JsonTable,
     /// The tenant's contract in numbers.
     pub contract: Contract,
     /// The tenant's own promise, the part of it that is promised to its volumes, and the rest. It is missing if the tenant has no promise.
@@ -136,7 +136,7 @@ pub struct Volume {
     pub etag: String,
     /// The volume's configuration.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
-    pub config: Words,
+    pub config: JsonTable,
     /// The drive of the volume.
     pub drive: String,
     /// The tenant of the volume.

@@ -1,7 +1,7 @@
 //! Parses keys and values of the configuration that are given one by one, and makes the paths of
 //! the interface.
 
-use crate::api::Words;
+use crate::api::JsonTable;
 use serde_json::{Map, Value};
 
 /// Returns the path of a table in the interface. `kind` is `volume`, `tenant` or `drive`.
@@ -29,8 +29,8 @@ pub fn encoded(name: &str) -> String {
 ///
 /// # Errors
 /// Returns an error if a key is invalid or is given twice.
-pub fn words<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Words, String> {
-    let mut words = Words::new();
+pub fn words<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<JsonTable, String> {
+    let mut words = JsonTable::new();
     for (key, text) in pairs {
         insert(&mut words, key, value(text))?;
     }
@@ -38,7 +38,7 @@ pub fn words<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
 }
 
 /// Inserts a value at a key with dots, and makes the tables on the way.
-fn insert(words: &mut Words, key: &str, value: Value) -> Result<(), String> {
+fn insert(words: &mut JsonTable, key: &str, value: Value) -> Result<(), String> {
     let mut table = words;
     let mut parts: Vec<&str> = key.split('.').collect();
     let last = parts.pop().unwrap_or_default();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn invalid_keys_are_refused() {
         for wrong in [
             &[("", "3")][..],
             &[("a..b", "1")],

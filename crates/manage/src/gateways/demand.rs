@@ -1,8 +1,8 @@
 //! Estimates the part of a min that clients could use on this server, from their recent use.
 
 use weir_core::{Instant, Span};
-use weir_serve::Used;
-use weir_serve::gateway::{ONE, Part, Stated};
+use weir_serve::PartUsage;
+use weir_serve::gateway::{MinimumPart, ONE, StatedMinimum};
 
 /// The shortest interval from which the demand is computed.
 const LEAST: Span = Span::from_millis(250);
@@ -13,14 +13,14 @@ const LEAST: Span = Span::from_millis(250);
 /// second. A part that was given up in every pause of a client would have to be acquired again for
 /// the next request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Demand {
-    last: Option<(Instant, Used)>,
-    part: Part,
+pub(super) struct PartDemand {
+    last: Option<(Instant, PartUsage)>,
+    part: MinimumPart,
 }
 
-impl Demand {
+impl PartDemand {
     /// Returns the part of the min that the clients could use.
-    pub(super) fn part(&self) -> Part {
+    pub(super) fn part(&self) -> MinimumPart {
         self.part
     }
 
@@ -28,7 +28,7 @@ impl Demand {
     ///
     /// A client is owed its min for the time in which it has a request waiting. It could therefore
     /// use the min for that fraction of the time, or the amount that it got if that is more.
-    pub(super) fn note(&mut self, now: Instant, used: Used, whole: Stated) {
+    pub(super) fn note(&mut self, now: Instant, used: PartUsage, whole: StatedMinimum) {
         let Some((at, before)) = self.last else {
             self.last = Some((now, used));
             return;
@@ -56,16 +56,16 @@ impl Demand {
 }
 
 /// Returns the fraction of two numbers, at most the whole.
-fn ratio(some: u128, all: u128) -> Part {
+fn ratio(some: u128, all: u128) -> MinimumPart {
     let part = some.saturating_mul(ONE.into()) / all.max(1);
-    Part::try_from(part).unwrap_or(ONE).min(ONE)
+    MinimumPart::try_from(part).unwrap_or(ONE).min(ONE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WHOLE: Stated = Stated {
+    const WHOLE: StatedMinimum = StatedMinimum {
         bytes: 10_000_000,
         requests: 0,
     };
@@ -74,8 +74,8 @@ mod tests {
         Instant::ZERO + Span::from_millis(ms)
     }
 
-    fn used(bytes: u64, waited_ms: u64) -> Used {
-        Used {
+    fn used(bytes: u64, waited_ms: u64) -> PartUsage {
+        PartUsage {
             bytes,
             requests: bytes / 4096,
             waited_ns: waited_ms * 1_000_000,
@@ -83,15 +83,15 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_time_that_requests_waited_or_what_was_got() {
-        let mut demand = Demand::default();
+    fn demand_is_the_waiting_time_or_the_bandwidth() {
+        let mut demand = PartDemand::default();
         demand.note(at(0), used(1 << 30, 5_000), WHOLE);
         assert_eq!(demand.part(), 0, "nothing is known yet");
         demand.note(at(100), used(2 << 30, 5_000), WHOLE);
         assert_eq!(demand.part(), 0, "it is too soon");
         demand.note(at(500), used(1 << 30, 5_500), WHOLE);
         assert_eq!(demand.part(), ONE, "it waited all the time");
-        let mut demand = Demand::default();
+        let mut demand = PartDemand::default();
         demand.note(at(0), used(0, 0), WHOLE);
         demand.note(at(1_000), used(2_500_000, 125), WHOLE);
         assert_eq!(demand.part(), ONE / 4, "it got a quarter");
@@ -100,8 +100,8 @@ mod tests {
     }
 
     #[test]
-    fn it_falls_slowly_and_to_nothing() {
-        let mut demand = Demand::default();
+    fn demand_falls_slowly_to_zero() {
+        let mut demand = PartDemand::default();
         demand.note(at(0), used(0, 0), WHOLE);
         demand.note(at(500), used(50_000_000, 500), WHOLE);
         assert_eq!(demand.part(), ONE);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn counts_that_begin_anew_are_no_demand() {
-        let mut demand = Demand::default();
+        let mut demand = PartDemand::default();
         demand.note(at(0), used(1 << 40, 1 << 30), WHOLE);
         demand.note(at(500), used(0, 0), WHOLE);
         assert_eq!(demand.part(), 0);

@@ -1,63 +1,65 @@
 //! Keeps a volume's part of a shared minimum.
 //!
-//! The requests of the [`Member`] are sent to etcd, and the part that it may promise is passed to
+//! The requests of the [`GatewayMember`] are sent to etcd, and the part that it may promise is passed to
 //! the shard. A smaller part is passed before it is written to etcd, and a larger one afterwards,
 //! so that all parts together never exceed the minimum.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use weir_serve::gateway::{Answer, Ask, Config, Etcd, Member, ONE, Part, Stated};
-use weir_serve::{Held, Parts};
+use weir_serve::gateway::{
+    Etcd, GatewayMember, MemberConfig, MinimumPart, ONE, StatedMinimum, StoreReply, StoreRequest,
+};
+use weir_serve::{HeldPart, Parts};
 
-use super::demand::Demand;
+use super::demand::PartDemand;
 use super::{LOOK, clock, duration};
 use crate::Manager;
 
 /// A volume, and the name of the minimum that it shares.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Whose {
+pub(super) struct SharedVolume {
     pub(super) volume: String,
     pub(super) name: String,
 }
 
 /// Keeps the part of one volume.
 pub(super) struct Keeper {
-    whose: Whose,
+    whose: SharedVolume,
     manager: Arc<Manager>,
     parts: Parts,
-    member: Member,
+    member: GatewayMember,
     etcd: Etcd,
-    demand: Demand,
+    demand: PartDemand,
     leaves: bool,
-    said: Said,
+    said: LoggedState,
 }
 
 /// The state that was last logged, so that each change is logged once.
 #[derive(Default)]
-struct Said {
+struct LoggedState {
     silent: bool,
-    part: Part,
+    part: MinimumPart,
     differs: bool,
     strange: Vec<String>,
 }
 
 impl Keeper {
     pub(super) fn new(
-        whose: Whose,
+        whose: SharedVolume,
         manager: Arc<Manager>,
         parts: Parts,
-        (config, etcd): (Config, Etcd),
+        (config, etcd): (MemberConfig, Etcd),
     ) -> Self {
         Self {
             whose,
             manager,
             parts,
-            member: Member::new(config),
+            member: GatewayMember::new(config),
             etcd,
-            demand: Demand::default(),
+            demand: PartDemand::default(),
             leaves: false,
-            said: Said::default(),
+            said: LoggedState::default(),
         }
     }
 
@@ -70,7 +72,7 @@ impl Keeper {
             }
             self.read();
             let asked = self.member.poll(clock::now());
-            let held = self.tell().await;
+            let held = self.hold_part().await;
             if self.member.has_left() {
                 return;
             }
@@ -95,7 +97,7 @@ impl Keeper {
         let published = self.manager.control.published();
         // A volume that was removed leaves soon.
         if let Some(volume) = published.config.volume(&self.whose.volume) {
-            self.member.set_stated(Stated {
+            self.member.set_stated(StatedMinimum {
                 bytes: volume.contract.min,
                 requests: volume.contract.min_iops,
             });
@@ -105,7 +107,7 @@ impl Keeper {
 
     /// Passes the part that the member may promise to the shard. Returns true if the shard has
     /// confirmed it.
-    async fn tell(&mut self) -> bool {
+    async fn hold_part(&mut self) -> bool {
         // The clocks are read in this order, so that the shard's deadline is not later than the
         // member's.
         let monotonic = std::time::Instant::now();
@@ -113,7 +115,7 @@ impl Keeper {
         let part = self.member.part(now);
         let agreed = self.member.agreed();
         let promised = agreed.part(part);
-        let held = Held {
+        let held = HeldPart {
             min: promised.bytes,
             min_iops: promised.requests,
             part: f64::from(part) / f64::from(ONE),
@@ -137,25 +139,25 @@ impl Keeper {
 
     /// Sends a request to etcd. A part is not written unless the shard has confirmed it, because
     /// the shard could otherwise promise more than is written.
-    async fn ask(&mut self, ask: &Ask, held: bool) {
+    async fn ask(&mut self, ask: &StoreRequest, held: bool) {
         let answered = match ask {
-            Ask::Write { .. } if !held => {
+            StoreRequest::Write { .. } if !held => {
                 Err("a shard (the thread of a drive) does not respond".to_owned())
             }
             ask => self.etcd.ask(ask).await,
         };
         self.say_silence(answered.as_ref().err());
-        let answer = answered.unwrap_or(Answer::Lost);
-        let read = matches!(answer, Answer::Table(_));
+        let answer = answered.unwrap_or(StoreReply::Lost);
+        let read = matches!(answer, StoreReply::Table(_));
         self.member.answer(clock::now(), answer);
         if read {
             self.say_table();
         }
     }
 
-    fn say_part(&mut self, part: Part) {
+    fn say_part(&mut self, part: MinimumPart) {
         let had = std::mem::replace(&mut self.said.part, part);
-        let Whose { volume, name } = &self.whose;
+        let SharedVolume { volume, name } = &self.whose;
         let percent = 100.0 * f64::from(part) / f64::from(ONE);
         if (had == 0) == (part == 0) {
             tracing::debug!(
@@ -185,7 +187,7 @@ impl Keeper {
     }
 
     fn say_silence(&mut self, reason: Option<&String>) {
-        let Whose { volume, name } = &self.whose;
+        let SharedVolume { volume, name } = &self.whose;
         let was = std::mem::replace(&mut self.said.silent, reason.is_some());
         match reason {
             Some(reason) if !was => {
@@ -203,9 +205,9 @@ impl Keeper {
 
     /// Logs problems of the data in etcd.
     fn say_table(&mut self) {
-        let Whose { volume, name } = &self.whose;
-        if self.said.strange != self.etcd.strange() {
-            self.said.strange = self.etcd.strange().to_vec();
+        let SharedVolume { volume, name } = &self.whose;
+        if self.said.strange != self.etcd.unreadable_keys() {
+            self.said.strange = self.etcd.unreadable_keys().to_vec();
             if self.said.strange.is_empty() {
                 tracing::info!(volume, shared = name, "all keys in etcd can be read again");
             } else {
@@ -217,14 +219,14 @@ impl Keeper {
                 );
             }
         }
-        let differs = self.member.differs();
+        let differs = self.member.has_conflicting_minimum();
         if std::mem::replace(&mut self.said.differs, differs) != differs && differs {
-            let Stated { bytes, requests } = self.member.agreed();
+            let StatedMinimum { bytes, requests } = self.member.agreed();
             tracing::warn!(
                 volume,
                 shared = name,
                 "servers have different values for the shared min; the lowest is used: {} and {requests} requests/s",
-                weir_config::units::Rate(bytes)
+                weir_config::units::BytesPerSecond(bytes)
             );
         }
     }

@@ -17,10 +17,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle as Task;
 use weir_core::Span;
 use weir_serve::Parts;
-use weir_serve::gateway::{Config, Etcd};
+use weir_serve::gateway::{Etcd, MemberConfig};
 
 use crate::Manager;
-use keeper::{Keeper, Whose};
+use keeper::{Keeper, SharedVolume};
 
 /// The interval at which the configuration is checked for volumes that were added or removed.
 const LOOK: Duration = Duration::from_millis(250);
@@ -32,12 +32,12 @@ const WAITING: usize = 8;
 
 /// The thread that keeps the parts. Dropping this returns them.
 #[derive(Debug)]
-pub(crate) struct Gateways {
+pub(crate) struct GatewayThread {
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Gateways {
+impl GatewayThread {
     /// Starts the thread, if the configuration has gateways.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Gateways {
             .build()?;
         let (stop, stopped) = watch::channel(false);
         let manager = Arc::clone(manager);
-        let all = All {
+        let all = SharedVolumes {
             manager,
             parts,
             gateways,
@@ -73,14 +73,14 @@ impl Gateways {
     }
 }
 
-impl Gateways {
+impl GatewayThread {
     /// Returns true until the thread has ended.
     pub(crate) fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|t| !t.is_finished())
     }
 }
 
-impl Drop for Gateways {
+impl Drop for GatewayThread {
     fn drop(&mut self) {
         // The receiver is gone if the thread has failed.
         let _ = self.stop.send(true);
@@ -92,14 +92,14 @@ impl Drop for Gateways {
 }
 
 /// All volumes with a shared minimum.
-struct All {
+struct SharedVolumes {
     manager: Arc<Manager>,
     parts: Parts,
     gateways: weir_config::Gateways,
-    keepers: BTreeMap<Whose, (watch::Sender<bool>, Task<()>)>,
+    keepers: BTreeMap<SharedVolume, (watch::Sender<bool>, Task<()>)>,
 }
 
-impl All {
+impl SharedVolumes {
     /// Runs until it is told to stop, and then lets all keepers return their parts.
     async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         loop {
@@ -130,12 +130,12 @@ impl All {
     fn look(&mut self) {
         let published = self.manager.control.published();
         let shared = published.config.volumes.iter().filter_map(|volume| {
-            Some(Whose {
+            Some(SharedVolume {
                 volume: volume.name.clone(),
                 name: volume.shared.clone()?,
             })
         });
-        let shared: Vec<Whose> = shared.collect();
+        let shared: Vec<SharedVolume> = shared.collect();
         for (whose, (leave, _)) in &self.keepers {
             if !shared.contains(whose) {
                 let _ = leave.send(true);
@@ -154,10 +154,10 @@ impl All {
     }
 
     /// Starts a keeper. Returns the channel that tells it to leave, and its task.
-    fn keep(&self, whose: &Whose) -> (watch::Sender<bool>, Task<()>) {
-        let config = Config {
+    fn keep(&self, whose: &SharedVolume) -> (watch::Sender<bool>, Task<()>) {
+        let config = MemberConfig {
             ttl: self.gateways.lease,
-            ..Config::default()
+            ..MemberConfig::default()
         };
         let etcd = Etcd::new(
             self.gateways.etcd.clone(),

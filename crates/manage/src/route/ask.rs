@@ -12,13 +12,13 @@ use serde::Deserialize;
 use weir_measure::explain::Explanation;
 use weir_serve::{Detail, ExplainError};
 
-use super::{Answer, Shared, Target, blocking, singular};
+use super::{ManagerState, RouteResult, TablePath, blocking, singular};
 use crate::control::KINDS;
-use crate::error::Refused;
+use crate::error::RequestRefusal;
 
 /// The state of the server, its drives, tenants and volumes.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/status", responses((status = 200, body = crate::api::Status))))]
-pub(crate) async fn status(State(manager): Shared) -> Json<crate::api::Status> {
+pub(crate) async fn status(State(manager): ManagerState) -> Json<crate::api::Status> {
     let view = manager.view();
     let ready = manager.watcher.is_ready();
     Json(view.status(manager.watcher.uptime_seconds(), ready))
@@ -31,7 +31,10 @@ pub(crate) async fn status(State(manager): Shared) -> Json<crate::api::Status> {
     params(("kind" = String, Path, description = "The kind of object: volumes, tenants or drives")),
     responses((status = 200, body = List), (status = 404, body = crate::api::Refusal))
 ))]
-pub(crate) async fn list(State(manager): Shared, Path(kind): Path<String>) -> Answer<Json<List>> {
+pub(crate) async fn list(
+    State(manager): ManagerState,
+    Path(kind): Path<String>,
+) -> RouteResult<Json<List>> {
     let view = manager.view();
     Ok(Json(match singular(&kind)? {
         "volume" => List::Volumes(view.volumes()),
@@ -48,9 +51,9 @@ pub(crate) async fn list(State(manager): Shared, Path(kind): Path<String>) -> An
     responses((status = 200, body = Found), (status = 404, body = crate::api::Refusal))
 ))]
 pub(crate) async fn show(
-    State(manager): Shared,
-    Path((kind, name)): Target,
-) -> Answer<([(HeaderName, String); 1], Json<Found>)> {
+    State(manager): ManagerState,
+    Path((kind, name)): TablePath,
+) -> RouteResult<([(HeaderName, String); 1], Json<Found>)> {
     let view = manager.view();
     let kind = singular(&kind)?;
     let found = match kind {
@@ -64,13 +67,13 @@ pub(crate) async fn show(
             drives.find(|d| d.name == name).map(Found::Drive)
         }
     };
-    let found = found.ok_or_else(|| Refused::not_found(&format!("{kind} {name:?}")))?;
+    let found = found.ok_or_else(|| RequestRefusal::not_found(&format!("{kind} {name:?}")))?;
     Ok(([(ETAG, view.published.etag(kind, &name))], Json(found)))
 }
 
 /// The query of a curve.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Of {
+pub(crate) struct HistoryQuery {
     of: String,
 }
 
@@ -82,13 +85,13 @@ pub(crate) struct Of {
     responses((status = 200, body = Curve), (status = 404, body = crate::api::Refusal))
 ))]
 pub(crate) async fn history(
-    State(manager): Shared,
-    Query(Of { of }): Query<Of>,
-) -> Answer<Json<Curve>> {
+    State(manager): ManagerState,
+    Query(HistoryQuery { of }): Query<HistoryQuery>,
+) -> RouteResult<Json<Curve>> {
     // A name can contain dots, so that only the first one is a separator.
     let (kind, name) = of.split_once('.').unwrap_or((of.as_str(), ""));
     let unknown = || {
-        Refused::not_found(&format!(
+        RequestRefusal::not_found(&format!(
             "object {of:?}; use a drive, tenant or volume, for example volume.alpha"
         ))
     };
@@ -108,13 +111,13 @@ pub(crate) async fn history(
 
 /// The short seconds of the last hour, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/short", responses((status = 200, body = ShortSeconds))))]
-pub(crate) async fn short(State(manager): Shared) -> Json<ShortSeconds> {
+pub(crate) async fn short(State(manager): ManagerState) -> Json<ShortSeconds> {
     Json(manager.watcher.history().short())
 }
 
 /// The query of an explanation.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(crate) struct Since {
+pub(crate) struct ExplainQuery {
     since_seconds: Option<u64>,
 }
 
@@ -130,17 +133,17 @@ pub(crate) struct Since {
     responses((status = 200, body = Object), (status = 404, body = crate::api::Refusal), (status = 503, body = crate::api::Refusal))
 ))]
 pub(crate) async fn explain(
-    State(manager): Shared,
+    State(manager): ManagerState,
     Path(name): Path<String>,
-    Query(since): Query<Since>,
-) -> Answer<Json<Explanation>> {
+    Query(since): Query<ExplainQuery>,
+) -> RouteResult<Json<Explanation>> {
     blocking(move || {
         let since = since.since_seconds.map(Duration::from_secs);
         let explained = manager.explainer.explain(&name, since);
         explained.map(Json).map_err(|error| match error {
-            ExplainError::NoSuchVolume => Refused::not_found(&format!("volume {name:?}")),
+            ExplainError::NoSuchVolume => RequestRefusal::not_found(&format!("volume {name:?}")),
             ExplainError::NoAnswer => {
-                Refused::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+                RequestRefusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
             }
         })
     })
@@ -149,7 +152,7 @@ pub(crate) async fn explain(
 
 /// The text of the running configuration.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/config", responses((status = 200, content_type = "application/toml", body = String))))]
-pub(crate) async fn config(State(manager): Shared) -> Response {
+pub(crate) async fn config(State(manager): ManagerState) -> Response {
     let kind = (CONTENT_TYPE, HeaderValue::from_static("application/toml"));
     ([kind], manager.control.published().text.clone()).into_response()
 }
@@ -161,7 +164,10 @@ pub(crate) async fn config(State(manager): Shared) -> Response {
     params(("detail" = Option<String>, Query, description = "full: also the metrics that are not printed by default, such as histograms of each stage")),
     responses((status = 200, content_type = "text/plain", body = String), (status = 503, description = "A shard does not respond"))
 ))]
-pub(crate) async fn metrics(State(manager): Shared, Query(asked): Query<HowMuch>) -> Response {
+pub(crate) async fn metrics(
+    State(manager): ManagerState,
+    Query(asked): Query<MetricsQuery>,
+) -> Response {
     let detail = match asked.detail.as_deref() {
         Some("full") => Detail::Full,
         _ => Detail::Usual,
@@ -192,7 +198,7 @@ pub(crate) async fn healthy() -> &'static str {
 
 /// Whether every shard responds, and clients can connect.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/readyz", responses((status = 200, body = String), (status = 503, description = "A shard does not respond, or a thread has failed and the server exits"))))]
-pub(crate) async fn ready(State(manager): Shared) -> (StatusCode, &'static str) {
+pub(crate) async fn ready(State(manager): ManagerState) -> (StatusCode, &'static str) {
     if !manager.watcher.is_running() {
         let why = "a thread of the server has failed, and the server ends\n";
         (StatusCode::SERVICE_UNAVAILABLE, why)
@@ -208,7 +214,7 @@ pub(crate) async fn ready(State(manager): Shared) -> (StatusCode, &'static str) 
 
 /// The query of metrics.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct HowMuch {
+pub(crate) struct MetricsQuery {
     /// `full` selects all metrics, including histograms of each stage and series without values.
     detail: Option<String>,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{ChangeRequest, Changes, Edit, Outcome, UndoRequest, Words};
+use crate::api::{ChangeRequest, Changes, Edit, JsonTable, Outcome, UndoRequest};
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -14,11 +14,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Answer, Shared, Target, blocking, singular};
+use super::{ManagerState, RouteResult, TablePath, blocking, singular};
 use crate::Manager;
 use crate::access::Peer;
-use crate::control::{Expected, How, TableState};
-use crate::error::Refused;
+use crate::control::{ChangeContext, Expected, TableState};
+use crate::error::RequestRefusal;
 
 /// The maximum length of a body in bytes. It is enough for a change of a thousand volumes.
 const BODY_MAX: usize = 1 << 20;
@@ -46,7 +46,7 @@ enum Came {
 
 /// The last changes, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/changes", responses((status = 200, body = Changes))))]
-pub(crate) async fn changes(State(manager): Shared) -> Json<Changes> {
+pub(crate) async fn changes(State(manager): ManagerState) -> Json<Changes> {
     Json(Changes {
         changes: manager.control.published().changes.clone(),
     })
@@ -61,14 +61,14 @@ pub(crate) async fn changes(State(manager): Shared) -> Json<Changes> {
     responses(Came),
 ))]
 pub(crate) async fn change(
-    State(manager): Shared,
+    State(manager): ManagerState,
     Extension(peer): Extension<Peer>,
     query: AskedQuery,
     body: Body,
-) -> Answer<Json<Outcome>> {
-    let how = how(&peer, asked(query)?, None);
+) -> RouteResult<Json<Outcome>> {
+    let how = change_context(&peer, asked(query)?, None);
     let request: ChangeRequest = read(body).await?;
-    made(manager, how, move |manager, how| {
+    run_change(manager, how, move |manager, how| {
         manager.control.change(&request.edits, how)
     })
     .await
@@ -83,14 +83,14 @@ pub(crate) async fn change(
     responses(Came),
 ))]
 pub(crate) async fn undo(
-    State(manager): Shared,
+    State(manager): ManagerState,
     Extension(peer): Extension<Peer>,
     query: AskedQuery,
     body: Body,
-) -> Answer<Json<Outcome>> {
-    let how = how(&peer, asked(query)?, None);
+) -> RouteResult<Json<Outcome>> {
+    let how = change_context(&peer, asked(query)?, None);
     let request: UndoRequest = read(body).await?;
-    made(manager, how, move |manager, how| {
+    run_change(manager, how, move |manager, how| {
         manager.control.undo(request.change, how)
     })
     .await
@@ -104,12 +104,12 @@ pub(crate) async fn undo(
     responses(Came),
 ))]
 pub(crate) async fn reload(
-    State(manager): Shared,
+    State(manager): ManagerState,
     Extension(peer): Extension<Peer>,
     query: AskedQuery,
-) -> Answer<Json<Outcome>> {
-    let how = how(&peer, asked(query)?, None);
-    made(manager, how, |manager, how| manager.control.reload(how)).await
+) -> RouteResult<Json<Outcome>> {
+    let how = change_context(&peer, asked(query)?, None);
+    run_change(manager, how, |manager, how| manager.control.reload(how)).await
 }
 
 /// Changes a volume, a tenant or a drive. Keys in the body are set, or removed if they are `null`; other keys do not change (RFC 7396).
@@ -121,20 +121,20 @@ pub(crate) async fn reload(
     responses(Came),
 ))]
 pub(crate) async fn set(
-    State(manager): Shared,
-    Path(target): Target,
+    State(manager): ManagerState,
+    Path(target): TablePath,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     query: AskedQuery,
     body: Body,
-) -> Answer<Json<Outcome>> {
+) -> RouteResult<Json<Outcome>> {
     let table = existing(target, &headers)?;
     let key = table.key();
-    let how = how(&peer, asked(query)?, Some(table));
-    let words: Words = read(body).await?;
+    let how = change_context(&peer, asked(query)?, Some(table));
+    let words: JsonTable = read(body).await?;
     let mut edits = Vec::new();
     merge(&key, &words, &mut edits);
-    made(manager, how, move |manager, how| {
+    run_change(manager, how, move |manager, how| {
         manager.control.change(&edits, how)
     })
     .await
@@ -149,29 +149,29 @@ pub(crate) async fn set(
     responses(Came),
 ))]
 pub(crate) async fn add(
-    State(manager): Shared,
-    Path((kind, name)): Target,
+    State(manager): ManagerState,
+    Path((kind, name)): TablePath,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     query: AskedQuery,
     body: Body,
-) -> Answer<Json<Outcome>> {
+) -> RouteResult<Json<Outcome>> {
     let kind = singular(&kind)?;
     // `If-None-Match: *` is the precondition that this route has anyway.
     let new = headers.get(IF_NONE_MATCH).is_none_or(|value| value == "*");
     if !new || headers.contains_key(IF_MATCH) {
         let why = "PUT adds what is not there yet; PATCH changes what is there";
-        return Err(Refused::new(StatusCode::BAD_REQUEST, why));
+        return Err(RequestRefusal::new(StatusCode::BAD_REQUEST, why));
     }
-    let words: Words = read(body).await?;
+    let words: JsonTable = read(body).await?;
     let state = TableState::Absent;
     let table = Expected { kind, name, state };
     let edit = Edit {
         key: table.key(),
         value: Value::Object(words),
     };
-    let how = how(&peer, asked(query)?, Some(table));
-    made(manager, how, move |manager, how| {
+    let how = change_context(&peer, asked(query)?, Some(table));
+    run_change(manager, how, move |manager, how| {
         manager.control.change(&[edit], how)
     })
     .await
@@ -185,19 +185,19 @@ pub(crate) async fn add(
     responses(Came),
 ))]
 pub(crate) async fn remove(
-    State(manager): Shared,
-    Path(target): Target,
+    State(manager): ManagerState,
+    Path(target): TablePath,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     query: AskedQuery,
-) -> Answer<Json<Outcome>> {
+) -> RouteResult<Json<Outcome>> {
     let table = existing(target, &headers)?;
     let edit = Edit {
         key: table.key(),
         value: Value::Null,
     };
-    let how = how(&peer, asked(query)?, Some(table));
-    made(manager, how, move |manager, how| {
+    let how = change_context(&peer, asked(query)?, Some(table));
+    run_change(manager, how, move |manager, how| {
         manager.control.change(&[edit], how)
     })
     .await
@@ -207,23 +207,23 @@ pub(crate) async fn remove(
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 // A misspelt `dry_run` must not make the change.
 #[serde(deny_unknown_fields)]
-pub(crate) struct Asked {
+pub(crate) struct ChangeQuery {
     #[serde(default)]
     dry_run: bool,
     save: Option<bool>,
 }
 
-type AskedQuery = Result<Query<Asked>, QueryRejection>;
+type AskedQuery = Result<Query<ChangeQuery>, QueryRejection>;
 
 /// Returns the query of a change, or refuses an invalid one.
-fn asked(query: Result<Query<Asked>, QueryRejection>) -> Answer<Asked> {
-    let query = query.map_err(|e| Refused::new(StatusCode::BAD_REQUEST, e.body_text()))?;
+fn asked(query: Result<Query<ChangeQuery>, QueryRejection>) -> RouteResult<ChangeQuery> {
+    let query = query.map_err(|e| RequestRefusal::new(StatusCode::BAD_REQUEST, e.body_text()))?;
     Ok(query.0)
 }
 
 /// Returns the precondition that a table exists, and that it has the version in `If-Match` if the
 /// header is present.
-fn existing((kinds, name): (String, String), headers: &HeaderMap) -> Answer<Expected> {
+fn existing((kinds, name): (String, String), headers: &HeaderMap) -> RouteResult<Expected> {
     let kind = singular(&kinds)?;
     // `If-Match: *` requires only that the table exists.
     let etag = headers.get(IF_MATCH).filter(|value| *value != "*");
@@ -232,14 +232,14 @@ fn existing((kinds, name): (String, String), headers: &HeaderMap) -> Answer<Expe
         Some(Ok(etag)) => TableState::Unchanged(etag.to_owned()),
         Some(Err(_)) => {
             let why = "If-Match is not an ETag of this server";
-            return Err(Refused::new(StatusCode::BAD_REQUEST, why));
+            return Err(RequestRefusal::new(StatusCode::BAD_REQUEST, why));
         }
     };
     Ok(Expected { kind, name, state })
 }
 
-fn how(peer: &Peer, asked: Asked, expected: Option<Expected>) -> How {
-    How {
+fn change_context(peer: &Peer, asked: ChangeQuery, expected: Option<Expected>) -> ChangeContext {
+    ChangeContext {
         by: peer.name(),
         dry_run: asked.dry_run,
         save: asked.save,
@@ -251,7 +251,7 @@ fn how(peer: &Peer, asked: Asked, expected: Option<Expected>) -> How {
 
 /// Appends the edits that merge keys into a table (RFC 7396). Tables inside are merged as well, and
 /// `null` removes a key.
-fn merge(key: &[String], words: &Words, edits: &mut Vec<Edit>) {
+fn merge(key: &[String], words: &JsonTable, edits: &mut Vec<Edit>) {
     for (name, value) in words {
         let mut key = key.to_owned();
         key.push(name.clone());
@@ -267,32 +267,32 @@ fn merge(key: &[String], words: &Words, edits: &mut Vec<Edit>) {
 }
 
 /// Reads a value from a body. It must be short, arrive soon, and contain nothing else.
-async fn read<T: DeserializeOwned>(body: Body) -> Answer<T> {
-    let bad = |error: String| Refused::new(StatusCode::BAD_REQUEST, error);
+async fn read<T: DeserializeOwned>(body: Body) -> RouteResult<T> {
+    let bad = |error: String| RequestRefusal::new(StatusCode::BAD_REQUEST, error);
     // The listener limits the time of the head only.
     let read = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_MAX)).await;
     let read = read.map_err(|_| {
-        Refused::new(
+        RequestRefusal::new(
             StatusCode::REQUEST_TIMEOUT,
             "the body did not arrive in time",
         )
     })?;
     let body: Bytes = read.map_err(|_| {
         let why = format!("the body is incomplete, or longer than {BODY_MAX} bytes");
-        Refused::new(StatusCode::PAYLOAD_TOO_LARGE, why)
+        RequestRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, why)
     })?;
     serde_json::from_slice(&body).map_err(|e| bad(format!("the body is invalid: {e}")))
 }
 
 /// Makes a change on a thread that can block, and sends an event about it.
-async fn made(
+async fn run_change(
     manager: Arc<Manager>,
-    how: How,
-    change: impl FnOnce(&Manager, &How) -> Answer<Outcome> + Send + 'static,
-) -> Answer<Json<Outcome>> {
+    how: ChangeContext,
+    change: impl FnOnce(&Manager, &ChangeContext) -> RouteResult<Outcome> + Send + 'static,
+) -> RouteResult<Json<Outcome>> {
     blocking(move || {
         let outcome = change(&manager, &how)?;
-        manager.told(&outcome);
+        manager.publish_change(&outcome);
         Ok(Json(outcome))
     })
     .await

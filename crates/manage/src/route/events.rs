@@ -8,21 +8,21 @@ use axum::response::sse::{Event as Line, KeepAlive, Sse};
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{Answer, Shared};
-use crate::error::Refused;
-use crate::places::{Connection, STREAMS};
+use super::{ManagerState, RouteResult};
+use crate::error::RequestRefusal;
+use crate::places::{ListenerConnection, STREAMS};
 
 /// Events as they occur (`text/event-stream`): `second`, `short` and `change`, each with the JSON of its type.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = String))))]
 pub(crate) async fn events(
-    State(manager): Shared,
-    Extension(connection): Extension<Connection>,
-) -> Answer<Sse<impl Stream<Item = Result<Line, axum::Error>>>> {
+    State(manager): ManagerState,
+    Extension(connection): Extension<ListenerConnection>,
+) -> RouteResult<Sse<impl Stream<Item = Result<Line, axum::Error>>>> {
     if !connection.stream() {
         let why = format!(
             "all {STREAMS} event streams of this address are in use, and no user or host has more of them than this one; close one first"
         );
-        return Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, why));
+        return Err(RequestRefusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
     }
     let receiver = manager.watcher.listen();
     // The last figures come at once, so that a client has something to show in the first second.

@@ -18,15 +18,15 @@ use crate::Manager;
 use crate::access::Peer;
 use crate::control::KINDS;
 use crate::dashboard;
-use crate::error::Refused;
+use crate::error::RequestRefusal;
 use ask::{config, explain, healthy, history, list, metrics, ready, short, show, status};
 use change::{add, change, changes, reload, remove, set, undo};
 use events::events;
 
-type Answer<T> = Result<T, Refused>;
+type RouteResult<T> = Result<T, RequestRefusal>;
 /// The kind and the name of a table in a path.
-type Target = axum::extract::Path<(String, String)>;
-type Shared = State<Arc<Manager>>;
+type TablePath = axum::extract::Path<(String, String)>;
+type ManagerState = State<Arc<Manager>>;
 
 /// Returns the routes of the whole interface.
 pub(crate) fn router(manager: &Arc<Manager>) -> Router {
@@ -64,7 +64,7 @@ fn is_metrics(path: &str) -> bool {
 
 /// Checks a client's rights before its request is handled.
 async fn check(
-    State(manager): Shared,
+    State(manager): ManagerState,
     Extension(peer): Extension<Peer>,
     request: Request,
     next: Next,
@@ -73,7 +73,7 @@ async fn check(
     let writes = !matches!(*request.method(), Method::GET | Method::HEAD);
     if peer == Peer::Metrics && (writes || !is_metrics(path)) {
         let why = "this address serves /metrics, /healthz, /readyz and /v1/config only; use the address of [manage] for the rest";
-        return Refused::new(StatusCode::NOT_FOUND, why).into_response();
+        return RequestRefusal::new(StatusCode::NOT_FOUND, why).into_response();
     }
     // Health checks tell only whether the server works.
     let open = dashboard::is_page(path) || path == "/healthz" || path == "/readyz";
@@ -97,25 +97,25 @@ async fn openapi() -> Response {
     ([kind], crate::openapi::DOCUMENT).into_response()
 }
 
-async fn nothing() -> Refused {
-    Refused::new(
+async fn nothing() -> RequestRefusal {
+    RequestRefusal::new(
         StatusCode::NOT_FOUND,
         "unknown path; /v1/openapi.json lists the paths",
     )
 }
 
-async fn wrong_method() -> Refused {
+async fn wrong_method() -> RequestRefusal {
     let why = "the method is not supported for this path; /v1/openapi.json lists the methods";
-    Refused::new(StatusCode::METHOD_NOT_ALLOWED, why)
+    RequestRefusal::new(StatusCode::METHOD_NOT_ALLOWED, why)
 }
 
 /// Returns `volume` for `volumes`, and so on. Refuses unknown kinds.
-fn singular(kinds: &str) -> Answer<&'static str> {
+fn singular(kinds: &str) -> RouteResult<&'static str> {
     let kind = KINDS
         .into_iter()
         .find(|kind| kinds.strip_suffix('s') == Some(kind));
     kind.ok_or_else(|| {
-        Refused::not_found(&format!(
+        RequestRefusal::not_found(&format!(
             "collection {kinds:?}; use volumes, tenants or drives"
         ))
     })
@@ -123,11 +123,11 @@ fn singular(kinds: &str) -> Answer<&'static str> {
 
 /// Runs work that can block on a thread of its own.
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Answer<T> + Send + 'static,
-) -> Answer<T> {
+    work: impl FnOnce() -> RouteResult<T> + Send + 'static,
+) -> RouteResult<T> {
     let ended = tokio::task::spawn_blocking(work).await;
     ended.unwrap_or_else(|_| {
         let why = "internal error; see the server's log";
-        Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, why))
+        Err(RequestRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, why))
     })
 }

@@ -14,7 +14,7 @@ use crate::site::Site;
 
 /// The state of etcd for one minimum, with the responses of its JSON gateway. Keys stay in base64.
 #[derive(Default)]
-struct Store {
+struct EtcdStore {
     revision: u64,
     generation: u64,
     /// The values and leases of the rows, by key.
@@ -24,12 +24,12 @@ struct Store {
 }
 
 #[derive(Clone)]
-struct Etcd {
+struct FakeEtcd {
     port: u16,
-    store: Arc<Mutex<Store>>,
+    store: Arc<Mutex<EtcdStore>>,
 }
 
-impl Etcd {
+impl FakeEtcd {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let etcd = Self {
@@ -58,7 +58,7 @@ impl Etcd {
     }
 }
 
-fn serve(stream: &mut TcpStream, store: &mut Store) {
+fn serve(stream: &mut TcpStream, store: &mut EtcdStore) {
     let mut read = Vec::new();
     let (path, body) = loop {
         let mut some = [0; 4096];
@@ -79,7 +79,7 @@ fn serve(stream: &mut TcpStream, store: &mut Store) {
     let _ = stream.write_all((head + &answer).as_bytes());
 }
 
-impl Store {
+impl EtcdStore {
     fn answer(&mut self, path: &str, body: &Value) -> Value {
         match path {
             "/v3/lease/grant" => {
@@ -126,7 +126,7 @@ impl Store {
     }
 }
 
-fn site(etcd: &Etcd) -> Site {
+fn site(etcd: &FakeEtcd) -> Site {
     Site::with(&format!(
         "[drive.fast]\ncapacity = {{ read = \"160MB/s\", write = \"120MB/s\" }}\n\
          [gateways]\netcd = [\"http://127.0.0.1:{}\"]\nlease = \"2s\"\n\
@@ -153,7 +153,7 @@ fn has_part(site: &Site) -> bool {
 
 #[test]
 fn a_part_comes_with_etcd_ends_without_it_and_is_given_back_at_the_end() {
-    let etcd = Etcd::start();
+    let etcd = FakeEtcd::start();
     let [one, other] = [site(&etcd), site(&etcd)];
     wait("both have a part", || has_part(&one) && has_part(&other));
     assert_eq!(etcd.rows().len(), 2);
@@ -175,7 +175,7 @@ fn a_part_comes_with_etcd_ends_without_it_and_is_given_back_at_the_end() {
 
 #[test]
 fn a_volume_that_is_shared_no_more_gives_its_part_back_and_keeps_its_whole_min() {
-    let etcd = Etcd::start();
+    let etcd = FakeEtcd::start();
     let site = site(&etcd);
     wait("it has a part", || has_part(&site));
     let promised = || {

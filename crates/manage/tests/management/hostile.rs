@@ -133,7 +133,7 @@ fn the_address_of_metrics_has_these_alone() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_and_the_next_is_answered() {
+fn malformed_requests_are_refused_and_the_next_one_is_served() {
     // Not HTTP, a length beyond 64 bits, a TLS handshake, invalid JSON, invalid UTF-8, and an
     // encoded path that leads upwards.
     let site = Site::new();
@@ -177,7 +177,7 @@ fn what_is_no_request_is_refused_and_the_next_is_answered() {
 }
 
 #[test]
-fn many_that_say_nothing_leave_room_for_one_that_asks() {
+fn silent_clients_leave_room_for_a_request() {
     let site = Site::new();
     let address = site.management().addresses().http.unwrap();
     let mut silent = Vec::new();
@@ -200,7 +200,7 @@ fn many_that_say_nothing_leave_room_for_one_that_asks() {
 }
 
 #[test]
-fn those_that_listen_stay_however_many_come() {
+fn event_streams_survive_a_crowd_of_connections() {
     let site = Site::new();
     let mut lines = site.client.events().unwrap();
     lines.next(PATIENCE).unwrap();
@@ -220,7 +220,7 @@ fn asks_again(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn those_that_ask_again_and_again_leave_room_for_a_scrape() {
+fn busy_clients_leave_room_for_a_scrape() {
     let site = Site::new();
     let address = site.management().addresses().metrics.unwrap();
     let mut busy = Vec::new();
@@ -240,7 +240,7 @@ fn those_that_ask_again_and_again_leave_room_for_a_scrape() {
 }
 
 #[test]
-fn those_that_listen_leave_room_for_one_that_asks() {
+fn event_streams_leave_room_for_a_request() {
     let site = Site::new();
     let address = site.management().addresses().http.unwrap();
     let headers = format!("Host: {address}\r\nAuthorization: Bearer {}", site.token());

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weir_manage::api::{Changes, Curve, Error, Event, Outcome, ShortSeconds, Status, Volume};
 
 #[test]
-fn how_things_stand_is_said_in_numbers_and_in_the_words_of_the_file() {
+fn the_state_has_numbers_and_the_words_of_the_file() {
     let site = Site::new();
     let status: Status = site.get("/v1/status");
     let budget = status.drives[0].budget.unwrap();
@@ -193,7 +193,7 @@ GET /v2/status null 404 unknown path
 "#;
 
 #[test]
-fn what_cannot_be_is_refused_with_the_sums_and_nothing_has_changed() {
+fn impossible_changes_are_refused_with_the_sums_and_change_nothing() {
     let site = Site::new();
     let before = site.text();
     for line in REFUSED.trim().lines() {
@@ -224,7 +224,7 @@ fn several_edits_are_made_together_or_not_at_all() {
 }
 
 #[test]
-fn a_try_changes_nothing_and_says_what_would() {
+fn a_dry_run_returns_the_changes_without_making_them() {
     let site = Site::new();
     let before = site.text();
     let outcome = site.set("alpha?dry_run=true", &json!({ "min": "20MB/s" }));
@@ -250,12 +250,12 @@ fn a_try_changes_nothing_and_says_what_would() {
 /// The others must be refused with the status `refused`.
 fn race<R>(site: &Site, refused: u16, ask: R) -> usize
 where
-    R: Fn(&weir_manage::api::Client, usize) -> Result<Outcome, Error> + Sync,
+    R: Fn(&weir_manage::api::ManagementClient, usize) -> Result<Outcome, Error> + Sync,
 {
     thread::scope(|scope| {
         let (ask, socket) = (&ask, site.path("manage.sock"));
         let tries: [_; 10] = std::array::from_fn(|n| {
-            let client = weir_manage::api::Client::new(&socket).unwrap();
+            let client = weir_manage::api::ManagementClient::new(&socket).unwrap();
             scope.spawn(move || match ask(&client, n) {
                 Ok(_) => 1,
                 Err(Error::Refused { status, .. }) if status == refused => 0,
@@ -345,7 +345,7 @@ fn a_change_is_taken_back() {
 }
 
 #[test]
-fn what_is_kept_in_memory_does_not_reach_the_file() {
+fn changes_in_memory_do_not_reach_the_file() {
     let mut site = Site::new();
     let before = site.text();
     site.set("alpha?save=false", &json!({ "min": "40MB/s" }));
@@ -404,7 +404,7 @@ fn events_tell_of_seconds_and_changes() {
     let mut lines = site.client.events().unwrap();
     let patience = Duration::from_secs(20);
     assert!(matches!(lines.next(patience), Ok(Some(Event::Second(_)))));
-    let other = weir_manage::api::Client::new(&site.path("manage.sock")).unwrap();
+    let other = weir_manage::api::ManagementClient::new(&site.path("manage.sock")).unwrap();
     let body = json!({ "share": 5 });
     let changed: Outcome = other
         .send("PATCH", "/v1/volumes/alpha", &body, None)

@@ -122,14 +122,14 @@ fn play(seed: u64) {
 }
 
 #[test]
-fn what_is_refused_changes_nothing_and_the_file_can_be_started_from() {
+fn refused_changes_have_no_effect_and_the_file_stays_valid() {
     for seed in 1..=12 {
         play(seed);
     }
 }
 
 #[test]
-fn what_was_made_is_taken_back_step_by_step() {
+fn changes_are_undone_step_by_step() {
     for seed in 100..=107 {
         let mut rng = Rng::new(seed);
         let site = Site::new();

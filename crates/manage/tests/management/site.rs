@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use weir_manage::api::{Client, Error, Outcome};
-use weir_manage::{Management, Source};
-use weir_serve::{Options, Server};
+use weir_manage::api::{Error, ManagementClient, Outcome};
+use weir_manage::{ConfigSource, Management};
+use weir_serve::{LiveServer, ServerOptions};
 
 /// The maximum time to wait for a reply on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -42,7 +42,7 @@ tenant = \"acme\"
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) management: Option<Management>,
-    pub(crate) client: Client,
+    pub(crate) client: ManagementClient,
     directory: PathBuf,
 }
 
@@ -67,7 +67,7 @@ impl Site {
         fs::write(directory.join("weir.toml"), text).unwrap();
         Self {
             management: Some(start(&directory)),
-            client: Client::new(&directory.join("manage.sock")).unwrap(),
+            client: ManagementClient::new(&directory.join("manage.sock")).unwrap(),
             directory,
         }
     }
@@ -129,7 +129,7 @@ impl Site {
 
     fn end(&mut self) {
         let server = self.management.take().and_then(Management::end);
-        assert!(server.is_none_or(Server::shutdown));
+        assert!(server.is_none_or(LiveServer::shutdown));
     }
 
     /// Sends bytes to the Unix socket and returns the response.
@@ -166,8 +166,8 @@ fn start(directory: &Path) -> Management {
     let file = directory.join("weir.toml");
     let (name, text) = weir_config::file_text(&file).unwrap();
     let config = weir_config::parse(&name, &text).unwrap();
-    let server = Server::start(&config, &Options::default()).unwrap();
-    let source = Source {
+    let server = LiveServer::start(&config, &ServerOptions::default()).unwrap();
+    let source = ConfigSource {
         text,
         file: Some(file),
     };

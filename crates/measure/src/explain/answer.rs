@@ -9,7 +9,7 @@ use crate::explain::rows::DriveSecond;
 use crate::explain::say;
 use crate::explain::slice::{GroupSecond, Times, exact_from, slices};
 use crate::explain::view::JournalSnapshot;
-use crate::promise::{Blame, Cause, Excuse, Units, Verdict};
+use crate::promise::{Blame, Cause, Excuse, PromiseVerdict, Units};
 use std::collections::BTreeMap;
 use weir_core::{GroupId, Span};
 
@@ -165,9 +165,9 @@ fn promise(
         waited += second.waited;
         unasked += u64::from(second.unasked);
         match second.verdict {
-            Verdict::Kept => kept += 1,
-            Verdict::Excused(why) => excused[why as usize] += 1,
-            Verdict::Short { by, why } => {
+            PromiseVerdict::Kept => kept += 1,
+            PromiseVerdict::Excused(why) => excused[why as usize] += 1,
+            PromiseVerdict::Short { by, why } => {
                 let Blame { cause, neighbour } = why;
                 *causes.entry((cause, neighbour)).or_default() += 1;
                 let ends = (u64::from(second.second) + 1) * SECOND_NS;

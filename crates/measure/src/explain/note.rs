@@ -1,7 +1,7 @@
 //! Encodes the verdict on a second as a note in a recording, so that readers of the recording have
 //! the server's own verdict.
 
-use crate::promise::{Blame, Cause, Excuse, Rate, Ruling, Units, Verdict};
+use crate::promise::{Blame, Cause, Excuse, PromiseVerdict, PromisedRate, Ruling, Units};
 use weir_core::GroupId;
 
 /// The first byte of a note that contains a verdict.
@@ -15,13 +15,13 @@ pub const NOTE_LEN: usize = 1 + 8 * FIELDS;
 pub fn note(group: GroupId, ruling: &Ruling) -> [u8; NOTE_LEN] {
     let (verdict, [by, cause, neighbour]) = match ruling.verdict {
         // A kept second has no shortfall, so that its field holds the flag `unasked`.
-        Verdict::Kept => (0, [ruling.unasked.into(), 0, 0]),
-        Verdict::Short { by, why } => {
+        PromiseVerdict::Kept => (0, [ruling.unasked.into(), 0, 0]),
+        PromiseVerdict::Short { by, why } => {
             // 0 stands for no neighbour.
             let neighbour = why.neighbour.map_or(0, |group| u64::from(group) + 1);
             (1, [by, why.cause as u64, neighbour])
         }
-        Verdict::Excused(why) => (2, [0, why as u64, 0]),
+        PromiseVerdict::Excused(why) => (2, [0, why as u64, 0]),
     };
     let fields: [u64; FIELDS] = [
         group.0.into(),
@@ -70,8 +70,8 @@ pub(crate) fn ruling(note: &[u8]) -> Option<(GroupId, Ruling)> {
     ] = fields;
     let place = usize::try_from(cause).ok()?;
     let verdict = match verdict {
-        0 => Verdict::Kept,
-        1 => Verdict::Short {
+        0 => PromiseVerdict::Kept,
+        1 => PromiseVerdict::Short {
             by,
             why: Blame {
                 cause: *Cause::ALL.get(place)?,
@@ -81,7 +81,7 @@ pub(crate) fn ruling(note: &[u8]) -> Option<(GroupId, Ruling)> {
                 },
             },
         },
-        2 => Verdict::Excused(*Excuse::ALL.get(place)?),
+        2 => PromiseVerdict::Excused(*Excuse::ALL.get(place)?),
         _ => return None,
     };
     let units = match units {
@@ -91,12 +91,12 @@ pub(crate) fn ruling(note: &[u8]) -> Option<(GroupId, Ruling)> {
     };
     let ruling = Ruling {
         ends_ns,
-        rate: Rate { units, a_second },
+        rate: PromisedRate { units, a_second },
         owed,
         got,
         verdict,
         waited_ns,
-        unasked: verdict == Verdict::Kept && by != 0,
+        unasked: verdict == PromiseVerdict::Kept && by != 0,
     };
     Some((GroupId(u32::try_from(group).ok()?), ruling))
 }
@@ -106,21 +106,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn verdicts() -> impl Strategy<Value = Verdict> {
+    fn verdicts() -> impl Strategy<Value = PromiseVerdict> {
         let short = (
             1..u64::MAX,
             0..Cause::ALL.len(),
             prop::option::of(0..u32::MAX),
         );
-        let short = short.prop_map(|(by, cause, neighbour)| Verdict::Short {
+        let short = short.prop_map(|(by, cause, neighbour)| PromiseVerdict::Short {
             by,
             why: Blame {
                 cause: Cause::ALL[cause],
                 neighbour,
             },
         });
-        let excused = (0..Excuse::ALL.len()).prop_map(|why| Verdict::Excused(Excuse::ALL[why]));
-        prop_oneof![Just(Verdict::Kept), short, excused]
+        let excused =
+            (0..Excuse::ALL.len()).prop_map(|why| PromiseVerdict::Excused(Excuse::ALL[why]));
+        prop_oneof![Just(PromiseVerdict::Kept), short, excused]
     }
 
     proptest! {
@@ -128,8 +129,8 @@ mod tests {
         fn a_verdict_is_read_as_it_was_written(verdict in verdicts(), numbers: [u64; 5], group: u32) {
             let [ends_ns, a_second, owed, got, waited_ns] = numbers;
             let units = if got % 2 == 0 { Units::Bytes } else { Units::Requests };
-            let rate = Rate { units, a_second };
-            let unasked = verdict == Verdict::Kept && owed % 2 == 0;
+            let rate = PromisedRate { units, a_second };
+            let unasked = verdict == PromiseVerdict::Kept && owed % 2 == 0;
             let written = Ruling { ends_ns, rate, owed, got, verdict, waited_ns, unasked };
             prop_assert_eq!(ruling(&note(GroupId(group), &written)), Some((GroupId(group), written)));
         }

@@ -1,7 +1,7 @@
 //! The entries that a journal keeps.
 
 use crate::SECOND_NS;
-use crate::promise::{Ruling, Units, Verdict};
+use crate::promise::{PromiseVerdict, Ruling, Units};
 
 /// The statistics of one group's requests in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub(crate) struct RuledSecond {
     pub(crate) a_second: u64,
     pub(crate) owed: u64,
     pub(crate) got: u64,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: PromiseVerdict,
     /// The nanoseconds in which at least one request of the group waited.
     pub(crate) waited: u64,
     /// True if the group had nothing outstanding for more than half of the second, and got less

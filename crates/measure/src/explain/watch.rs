@@ -4,8 +4,8 @@ use crate::explain::journal::{Journal, LATEST};
 use crate::explain::note;
 use crate::explain::terms::GroupTree;
 use crate::explain::view::JournalSnapshot;
-use crate::promise::{Promise, Rate, Ruling};
-use crate::{SECOND_NS, Window};
+use crate::promise::{Promise, PromisedRate, Ruling};
+use crate::{SECOND_NS, WindowTotals};
 use std::collections::BTreeMap;
 use weir_core::record::{Call, Observer};
 use weir_core::{
@@ -33,7 +33,7 @@ pub struct JudgingJournal {
     /// recording has verdicts of the server, which had more information.
     own: Vec<(GroupId, Ruling)>,
     /// The amount that all clients were served in the current second.
-    second: Window,
+    second: WindowTotals,
     /// The end of the current second.
     ends: u64,
 }
@@ -66,7 +66,7 @@ impl JudgingJournal {
             dispatched: 0,
             alone: BTreeMap::new(),
             own: Vec::new(),
-            second: Window::default(),
+            second: WindowTotals::default(),
             ends: SECOND_NS,
         }
     }
@@ -121,7 +121,7 @@ impl JudgingJournal {
             promise.standing(journal.standing(Instant::from_nanos(now), *group, second));
             promise.pass_with_rulings(now, self.second, held, |ruling| own.push((*group, ruling)));
         }
-        self.second = Window::default();
+        self.second = WindowTotals::default();
         self.ends = (now / SECOND_NS + 1) * SECOND_NS;
     }
 
@@ -150,7 +150,7 @@ impl JudgingJournal {
         for (above, _) in self.groups.path(group) {
             if let Some(promise) = self.promises.get_mut(&above) {
                 // The previous second has ended already, so this only advances the time.
-                promise.pass(now, Window::default(), 0);
+                promise.pass(now, WindowTotals::default(), 0);
                 tell(promise, held);
             }
         }
@@ -161,7 +161,7 @@ impl JudgingJournal {
         if request.op != Op::Flush {
             self.tell(now, request.stream, |promise, held| {
                 promise.sent(held);
-                promise.asks(request.charge());
+                promise.note_request_bytes(request.charge());
             });
         }
     }
@@ -242,10 +242,10 @@ impl JudgingJournal {
         self.promises
             .retain(|group, _| self.groups.get(*group).is_some());
         for (group, terms) in self.groups.iter().filter(|g| g.0 != ROOT) {
-            let rate = Rate::of(&terms.contract);
+            let rate = PromisedRate::of(&terms.contract);
             let promise = self.promises.entry(group);
             let promise = promise.or_insert_with(|| Promise::new(now, None));
-            promise.pass(now, Window::default(), 0);
+            promise.pass(now, WindowTotals::default(), 0);
             promise.change(rate);
         }
     }

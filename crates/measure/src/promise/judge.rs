@@ -1,8 +1,8 @@
 //! The verdict on a second: kept, short or excused.
 
 use super::cause::ENOUGH;
-use super::{Blame, Cause, Rate, RemoteStorage, Second, SecondWaits, Units};
-use crate::{SECOND_NS, Series, Window};
+use super::{Blame, Cause, PromisedRate, RemoteStorage, Second, SecondWaits, Units};
+use crate::{SECOND_NS, Series, WindowTotals};
 use std::collections::BTreeMap;
 
 /// The reason why a promise did not apply in a second.
@@ -68,7 +68,7 @@ impl Excuse {
 
 /// The verdict on one promised second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PromiseVerdict {
     /// The client got the amount that it was owed.
     Kept,
     /// The client got less than it was owed.
@@ -86,7 +86,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     /// The rate that is promised.
-    pub rate: Rate,
+    pub rate: PromisedRate,
     /// The mean request of this client without contention, or `None` if it is not known.
     pub alone: Option<AloneRequest>,
 }
@@ -116,7 +116,7 @@ pub struct Seconds {
     pub excused: [u64; Excuse::ALL.len()],
     /// The total shortfall of the short seconds: bytes for promises in bytes, requests for promises
     /// in requests.
-    pub lacking: Window,
+    pub lacking: WindowTotals,
 }
 
 impl Seconds {
@@ -166,11 +166,11 @@ impl Seconds {
     }
 
     /// Counts the verdict on one more second.
-    fn count(&mut self, verdict: Verdict, units: Units) {
+    fn count(&mut self, verdict: PromiseVerdict, units: Units) {
         self.promised += 1;
         match verdict {
-            Verdict::Kept => self.kept += 1,
-            Verdict::Short { by, why } => {
+            PromiseVerdict::Kept => self.kept += 1,
+            PromiseVerdict::Short { by, why } => {
                 self.short[why.cause as usize] += 1;
                 let lacking = match units {
                     Units::Bytes => &mut self.lacking.bytes,
@@ -178,7 +178,7 @@ impl Seconds {
                 };
                 *lacking += by;
             }
-            Verdict::Excused(why) => self.excused[why as usize] += 1,
+            PromiseVerdict::Excused(why) => self.excused[why as usize] += 1,
         }
     }
 }
@@ -210,7 +210,7 @@ impl Judge {
 
     /// Judges the next second, in which the client was owed `owed`. That is the min for as long as
     /// it [waited](Second::waited_ns), unless the min changed within the second.
-    pub fn second(&mut self, second: &Second, terms: &Terms, owed: u64) -> Verdict {
+    pub fn second(&mut self, second: &Second, terms: &Terms, owed: u64) -> PromiseVerdict {
         let verdict = self.verdict(second, terms, owed);
         self.seconds.count(verdict, terms.rate.units);
         self.seconds.unasked += u64::from(second.is_unasked(verdict, &terms.rate));
@@ -222,7 +222,7 @@ impl Judge {
         self.advanced = 0;
     }
 
-    fn verdict(&mut self, second: &Second, terms: &Terms, owed: u64) -> Verdict {
+    fn verdict(&mut self, second: &Second, terms: &Terms, owed: u64) -> PromiseVerdict {
         let units = terms.rate.units;
         let before = std::mem::take(&mut self.advanced);
         let got = units.of(second.done);
@@ -232,9 +232,9 @@ impl Judge {
             let enough = terms.rate.a_second - terms.rate.a_second / LACKING;
             // The amount that was credited to the previous second does not count twice.
             if got > 0 && got >= enough.saturating_add(before) {
-                return Verdict::Kept;
+                return PromiseVerdict::Kept;
             }
-            return Verdict::Excused(if second.suspended_ns > 0 {
+            return PromiseVerdict::Excused(if second.suspended_ns > 0 {
                 Excuse::Suspended
             } else {
                 Excuse::Idle
@@ -252,7 +252,7 @@ impl Judge {
         let missing = (required + before).saturating_sub(got);
         self.advanced = missing.min(under_way);
         if missing <= under_way {
-            return Verdict::Kept;
+            return PromiseVerdict::Kept;
         }
         // The amount that was credited to the previous second is missing as well, but never more
         // than is owed.
@@ -260,11 +260,11 @@ impl Judge {
         // Excuses are checked only now, because a second in which the client got its min is kept in
         // any case.
         if is_limited(second) {
-            return Verdict::Excused(Excuse::Limit);
+            return PromiseVerdict::Excused(Excuse::Limit);
         }
         // An otherwise kept second in which the host took away the CPU is not the drive's fault.
         if missing <= under_way.saturating_add(terms.rate.during(second.host_ns)) {
-            return Verdict::Excused(Excuse::Host);
+            return PromiseVerdict::Excused(Excuse::Host);
         }
         // A low queue depth is no excuse if the requests waited for the client's own earlier ones
         // (more of them would not help), or if a late server is the reason.
@@ -276,7 +276,7 @@ impl Judge {
             // amount.
             Some(reach) if reach < required => {
                 if got >= reach / 2 {
-                    return Verdict::Excused(Excuse::Depth);
+                    return PromiseVerdict::Excused(Excuse::Depth);
                 }
                 by.min(reach - got)
             }
@@ -284,9 +284,9 @@ impl Judge {
         };
         let why = blame(second, &terms.rate, (owed, by));
         if is_due_to_remote_storage(second, why.cause) {
-            return Verdict::Excused(Excuse::Pool);
+            return PromiseVerdict::Excused(Excuse::Pool);
         }
-        Verdict::Short { by, why }
+        PromiseVerdict::Short { by, why }
     }
 }
 
@@ -298,9 +298,9 @@ impl Second {
 
     /// Returns true if the promise was kept although the client got less than its min, because it
     /// was [idle](Self::is_idle).
-    pub(super) fn is_unasked(&self, verdict: Verdict, rate: &Rate) -> bool {
+    pub(super) fn is_unasked(&self, verdict: PromiseVerdict, rate: &PromisedRate) -> bool {
         let got = rate.units.of(self.done);
-        verdict == Verdict::Kept && self.is_idle() && rate.exceeds(got as f64)
+        verdict == PromiseVerdict::Kept && self.is_idle() && rate.exceeds(got as f64)
     }
 
     /// Returns true if the client's requests waited for its own earlier ones for most of their
@@ -379,7 +379,7 @@ fn reach(second: &Second, units: Units, alone: AloneRequest) -> u64 {
 /// It is the first of these that accounts for the missing amount: errors, a server without a CPU, a
 /// server busy with others, a busy host, a slow drive. If none does, it is the cause for which
 /// requests waited longest.
-fn blame(second: &Second, rate: &Rate, (owed, by): (u64, u64)) -> Blame {
+fn blame(second: &Second, rate: &PromisedRate, (owed, by): (u64, u64)) -> Blame {
     let units = rate.units;
     let standing = second.standing;
     // If at least the missing amount failed, the client would otherwise have got it.
@@ -462,7 +462,7 @@ fn is_due_to_remote_storage(second: &Second, why: Cause) -> bool {
 
 /// The information about a run that is not part of a client's own requests.
 #[derive(Debug, Clone, Copy)]
-pub struct Beside<'a> {
+pub struct RunContext<'a> {
     /// The bytes and requests that all clients of the drive were served, including this client.
     pub all: &'a Series,
     /// For each second of the measurement, the nanoseconds during which a busy host kept the client
@@ -476,7 +476,7 @@ pub struct Beside<'a> {
     pub names: &'a [String],
 }
 
-impl<'a> Beside<'a> {
+impl<'a> RunContext<'a> {
     /// Creates the information for a run of which only the amounts that all clients were served are
     /// known.
     pub fn new(all: &'a Series) -> Self {
@@ -530,8 +530,8 @@ impl RunVerdicts {
     }
 
     /// Adds the verdict on the next second, in which the client was owed `owed`.
-    pub(crate) fn add(&mut self, verdict: Verdict, owed: u64, second: u64) {
-        if let Verdict::Short { by, why } = verdict {
+    pub(crate) fn add(&mut self, verdict: PromiseVerdict, owed: u64, second: u64) {
+        if let PromiseVerdict::Short { by, why } = verdict {
             self.short.push(ShortSecond {
                 second,
                 owed,

@@ -26,7 +26,7 @@
 //!
 //! Otherwise the second is short. The result over a whole run is the promise's [`Fate`].
 //!
-//! [`Watch`] turns events into [`Second`]s, [`Judge`] gives each a verdict, [`Seconds`] adds the
+//! [`SecondWatch`] turns events into [`Second`]s, [`Judge`] gives each a verdict, [`Seconds`] adds the
 //! verdicts up, and [`Promise`] combines the three for a promise that is watched while it is in
 //! force. Discards count as 512 bytes. Flushes neither count nor wait.
 
@@ -38,11 +38,12 @@ mod watch;
 pub use cause::{Blame, Cause, SecondWaits};
 pub use fate::Fate;
 pub use judge::{
-    AloneRequest, Beside, Excuse, Judge, RunVerdicts, Seconds, ShortSecond, Terms, Verdict,
+    AloneRequest, Excuse, Judge, PromiseVerdict, RunContext, RunVerdicts, Seconds, ShortSecond,
+    Terms,
 };
-pub use watch::{RemoteStorage, Second, ServerTime, Watch};
+pub use watch::{RemoteStorage, Second, SecondWatch, ServerTime};
 
-use crate::{SECOND_NS, Window};
+use crate::{SECOND_NS, WindowTotals};
 use weir_core::{Contract, Done, Outcome, Waits};
 
 /// The units of a promise: bytes or requests.
@@ -56,7 +57,7 @@ pub enum Units {
 
 impl Units {
     /// Returns the amount in these units.
-    pub fn of(self, done: Window) -> u64 {
+    pub fn of(self, done: WindowTotals) -> u64 {
         match self {
             Self::Bytes => done.bytes,
             Self::Requests => done.requests,
@@ -66,14 +67,14 @@ impl Units {
 
 /// A guaranteed minimum rate (min).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub struct PromisedRate {
     /// The units of the rate.
     pub units: Units,
     /// The number of units per second.
     pub a_second: u64,
 }
 
-impl Rate {
+impl PromisedRate {
     /// Returns the rate of a contract that promises `bytes` or `requests` per second, or `None` if
     /// it promises neither.
     pub fn new(bytes: u64, requests: u64) -> Option<Self> {
@@ -110,13 +111,13 @@ pub struct Ruling {
     /// The end of the second, in nanoseconds of the caller's clock.
     pub ends_ns: u64,
     /// The promise that was in force.
-    pub rate: Rate,
+    pub rate: PromisedRate,
     /// The amount owed in the second, in the units of the promise.
     pub owed: u64,
     /// The amount served in the second, in the units of the promise.
     pub got: u64,
     /// The verdict on the second.
-    pub verdict: Verdict,
+    pub verdict: PromiseVerdict,
     /// The nanoseconds in which at least one request waited.
     pub waited_ns: u64,
     /// True if the second was kept although the client got less than its min, because the client
@@ -132,9 +133,9 @@ pub struct Ruling {
 /// at its own rate.
 #[derive(Debug, Clone)]
 pub struct Promise {
-    watch: Watch,
+    watch: SecondWatch,
     judge: Judge,
-    rate: Option<Rate>,
+    rate: Option<PromisedRate>,
     /// True if the promise was in force when the current second began.
     whole: bool,
     /// The amount owed in the current second before the rate changed, and the time waited until
@@ -161,8 +162,8 @@ const ALONE: u64 = 8;
 
 impl Promise {
     /// Creates a promise that is in force from `now_ns` on, or `None` for no promise yet.
-    pub fn new(now_ns: u64, rate: Option<Rate>) -> Self {
-        let mut watch = Watch::new(0);
+    pub fn new(now_ns: u64, rate: Option<PromisedRate>) -> Self {
+        let mut watch = SecondWatch::new(0);
         watch.begin(now_ns);
         Self {
             watch,
@@ -185,8 +186,8 @@ impl Promise {
     }
 
     /// Changes the promise from now on. Time must have [passed](Self::pass) up to now.
-    pub fn change(&mut self, rate: Option<Rate>) {
-        let units = |rate: Option<Rate>| rate.map(|r| r.units);
+    pub fn change(&mut self, rate: Option<PromisedRate>) {
+        let units = |rate: Option<PromisedRate>| rate.map(|r| r.units);
         if rate == self.rate {
             return;
         }
@@ -203,7 +204,7 @@ impl Promise {
     }
 
     /// Returns the promised rate.
-    pub fn rate(&self) -> Option<Rate> {
+    pub fn rate(&self) -> Option<PromisedRate> {
         self.rate
     }
 
@@ -233,7 +234,7 @@ impl Promise {
     /// were served in the current second, and `limited` is the number of this client's requests
     /// that are throttled now.
     #[inline]
-    pub fn pass(&mut self, now_ns: u64, drive: Window, limited: u32) {
+    pub fn pass(&mut self, now_ns: u64, drive: WindowTotals, limited: u32) {
         self.pass_with_rulings(now_ns, drive, limited, |_| {});
     }
 
@@ -243,7 +244,7 @@ impl Promise {
     pub fn pass_with_rulings(
         &mut self,
         now_ns: u64,
-        drive: Window,
+        drive: WindowTotals,
         limited: u32,
         tell: impl FnMut(Ruling),
     ) {
@@ -254,7 +255,13 @@ impl Promise {
         }
     }
 
-    fn end(&mut self, now_ns: u64, mut drive: Window, limited: u32, mut tell: impl FnMut(Ruling)) {
+    fn end(
+        &mut self,
+        now_ns: u64,
+        mut drive: WindowTotals,
+        limited: u32,
+        mut tell: impl FnMut(Ruling),
+    ) {
         while self.watch.ends() <= now_ns {
             let mut second = self.watch.end();
             // `limited` was counted now, and `live` at the end of the second.
@@ -265,7 +272,7 @@ impl Promise {
             // The first second has waits of its own, and all further ones share the second entry.
             second.standing = self.standing.map(|[first, _]| first);
             self.standing = self.standing.map(|[_, later]| [later; 2]);
-            second.others = Window {
+            second.others = WindowTotals {
                 bytes: drive.bytes.saturating_sub(second.done.bytes),
                 requests: drive.requests.saturating_sub(second.done.requests),
             };
@@ -286,21 +293,21 @@ impl Promise {
                     unasked: second.is_unasked(verdict, &rate),
                 };
                 match verdict {
-                    Verdict::Short { why, .. } => self.last.0 = Some(why),
+                    PromiseVerdict::Short { why, .. } => self.last.0 = Some(why),
                     // An idle second keeps the cause that its requests indicate.
-                    Verdict::Excused(Excuse::Idle) => {}
-                    Verdict::Excused(why) => self.last.0 = Some(why.cause().into()),
-                    Verdict::Kept if ruling.unasked => {
+                    PromiseVerdict::Excused(Excuse::Idle) => {}
+                    PromiseVerdict::Excused(why) => self.last.0 = Some(why.cause().into()),
+                    PromiseVerdict::Kept if ruling.unasked => {
                         self.last.0 = Some(Cause::ClientIdle.into());
                     }
-                    Verdict::Kept => {}
+                    PromiseVerdict::Kept => {}
                 }
                 tell(ruling);
             }
             // The promise is in force for the whole of the next second, unless it changes again.
             (self.whole, self.before) = (self.rate.is_some(), (0, 0));
             // All that was served was served in the first of these seconds.
-            drive = Window::default();
+            drive = WindowTotals::default();
         }
         self.standing = None;
         self.watch.advance(now_ns);
@@ -330,14 +337,14 @@ impl Promise {
 
     /// Records that the request that is [sent](Self::sent) is for `bytes`.
     #[inline]
-    pub fn asks(&mut self, bytes: u64) {
-        self.watch.asks(bytes);
+    pub fn note_request_bytes(&mut self, bytes: u64) {
+        self.watch.note_request_bytes(bytes);
     }
 
     /// Records that a request that was [sent](Self::sent) ended, with or without an error.
     #[inline]
     pub fn end_request(&mut self, held: bool) {
-        self.watch.over(held);
+        self.watch.end_request(held);
     }
 
     /// Records that a request that was [sent](Self::sent) ended as described by `done`. `alone` is

@@ -5,8 +5,8 @@ use weir_core::Span;
 const MS: u64 = 1_000_000;
 const MIN: u64 = 10_000_000;
 
-fn bytes(min: u64) -> Option<Rate> {
-    Rate::new(min, 0)
+fn bytes(min: u64) -> Option<PromisedRate> {
+    PromisedRate::new(min, 0)
 }
 
 /// Returns the verdicts on the seconds of one promise as (promised, kept, short, excused).
@@ -31,7 +31,7 @@ fn closed(waits: [u64; 3], think: u64, others: u64, alone: Option<u64>) -> Secon
     let [limit, elevator, drive] = waits.map(|us| us * 1_000);
     let (mut now, mut own, mut second) = (0, 0, 0);
     let mut pass = |promise: &mut Promise, now: u64, own: &mut u64| {
-        let all = Window {
+        let all = WindowTotals {
             bytes: others + *own,
             requests: 0,
         };
@@ -88,7 +88,7 @@ fn one_late_request_alone_in_the_drive_excuses_nobody() {
     // The host was late for 50 ms, and then the latency was as usual.
     promise.alone(50_000_000, 4096);
     promise.sent(false);
-    let all = Window {
+    let all = WindowTotals {
         bytes: 200_000_000,
         requests: 0,
     };
@@ -113,8 +113,8 @@ fn a_min_of_less_than_a_request_a_second_is_kept_on_average() {
     // A request in flight may be missing: 1 MB is more than the min of three seconds (0.9 MB), but
     // less than the min of four seconds even without the tolerated 1 %.
     promise.sent(false);
-    promise.asks(1_000_000);
-    promise.pass(4 * SECOND_NS, Window::default(), 0);
+    promise.note_request_bytes(1_000_000);
+    promise.pass(4 * SECOND_NS, WindowTotals::default(), 0);
     assert_eq!(promise.seconds().kept, 3);
     assert_eq!(promise.seconds().short.iter().sum::<u64>(), 1);
 }
@@ -134,7 +134,7 @@ fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
     let mut hung = Promise::new(0, bytes(MIN));
     (0..ALONE).for_each(|_| hung.alone(512_000, 4096));
     hung.sent(false);
-    let all = Window {
+    let all = WindowTotals {
         bytes: 200_000_000,
         requests: 0,
     };
@@ -165,14 +165,14 @@ fn a_gap_takes_its_own_time_out_and_no_more() {
 /// Judges five seconds in which others get `others` of the 100 bytes that the client lacks, with a
 /// remote storage in state `pool`.
 fn of_pool(pool: RemoteStorage, others: u64) -> (u64, u64) {
-    let mut promise = Promise::new(0, Rate::new(1000, 0));
+    let mut promise = Promise::new(0, PromisedRate::new(1000, 0));
     promise.sent(false);
     for second in 1..=5 {
         // 900 of 1,000 bytes are served in parts of 10 bytes. The shortfall is more than the
         // tolerance (10 bytes) and the part in flight (10 bytes).
         (0..90).for_each(|_| promise.served(10));
         promise.pool(pool);
-        let all = Window {
+        let all = WindowTotals {
             bytes: 900 + others,
             requests: 1,
         };
@@ -194,7 +194,7 @@ fn a_slow_pool_is_an_excuse_unless_others_got_what_is_missing() {
 #[test]
 fn idle_seconds_are_excused_and_hangs_are_short() {
     let mut promise = Promise::new(0, bytes(MIN));
-    let pass = |promise: &mut Promise, ms: u64| promise.pass(ms * MS, Window::default(), 0);
+    let pass = |promise: &mut Promise, ms: u64| promise.pass(ms * MS, WindowTotals::default(), 0);
     // Nothing is outstanding for 100 seconds.
     pass(&mut promise, 100_500);
     assert_eq!(promise.seconds().excused[Excuse::Idle as usize], 100);
@@ -225,11 +225,11 @@ fn a_hang_at_the_limit_is_the_limits_and_what_the_storage_fails_is_said() {
     let mut promise = Promise::new(0, bytes(MIN));
     promise.sent(false);
     // The only outstanding request is throttled, so all of its time counts as throttled.
-    promise.pass(2 * SECOND_NS, Window::default(), 1);
+    promise.pass(2 * SECOND_NS, WindowTotals::default(), 1);
     assert_eq!(promise.seconds().excused[Excuse::Limit as usize], 2);
     // The failed bytes are more than the min of the next second.
     promise.watch.failed(20_000_000);
-    promise.pass(3 * SECOND_NS, Window::default(), 0);
+    promise.pass(3 * SECOND_NS, WindowTotals::default(), 0);
     assert_eq!(promise.seconds().short[Cause::Errors as usize], 1);
 }
 
@@ -239,7 +239,7 @@ fn a_long_request_counts_where_it_is_needed_and_only_once() {
     let run = |every: u64| {
         let mut promise = Promise::new(0, bytes(MIN));
         for n in 0..100 {
-            promise.pass(n * every * MS, Window::default(), 0);
+            promise.pass(n * every * MS, WindowTotals::default(), 0);
             if n > 0 {
                 promise.end_request(false);
                 promise.served(4_000_000);
@@ -264,7 +264,7 @@ fn a_long_request_counts_where_it_is_needed_and_only_once() {
 #[test]
 fn only_whole_seconds_of_a_promise_count_and_a_change_counts_in_its_place() {
     let mut promise = Promise::new(500 * MS, bytes(MIN));
-    let pass = |promise: &mut Promise, ms: u64| promise.pass(ms * MS, Window::default(), 0);
+    let pass = |promise: &mut Promise, ms: u64| promise.pass(ms * MS, WindowTotals::default(), 0);
     promise.sent(false);
     // Between 0.5 s and 2.25 s, only the second from 1 s to 2 s is a whole one.
     pass(&mut promise, 2_250);
@@ -277,7 +277,7 @@ fn only_whole_seconds_of_a_promise_count_and_a_change_counts_in_its_place() {
         MIN + MIN / 4 + 2 * MIN * 3 / 4
     );
     // A change of units within a second leaves that second without a verdict.
-    promise.change(Rate::new(0, 100));
+    promise.change(PromisedRate::new(0, 100));
     pass(&mut promise, 3_500);
     promise.change(None);
     pass(&mut promise, 9_000);
@@ -290,10 +290,10 @@ fn only_whole_seconds_of_a_promise_count_and_a_change_counts_in_its_place() {
 
 #[test]
 fn requests_are_counted_where_these_were_promised() {
-    let mut promise = Promise::new(0, Rate::new(0, 1_000));
+    let mut promise = Promise::new(0, PromisedRate::new(0, 1_000));
     promise.sent(false);
     for n in 1..=3_000 {
-        promise.pass(n * MS - 1, Window::default(), 0);
+        promise.pass(n * MS - 1, WindowTotals::default(), 0);
         promise.end_request(false);
         // The first 1,500 requests are served, and then every second one, so that the rate is 1,000
         // per second at first and then 500.
@@ -305,7 +305,7 @@ fn requests_are_counted_where_these_were_promised() {
         }
         promise.sent(false);
     }
-    promise.pass(3 * SECOND_NS, Window::default(), 0);
+    promise.pass(3 * SECOND_NS, WindowTotals::default(), 0);
     assert_eq!((promise.seconds().promised, promise.seconds().kept), (3, 1));
     assert_eq!(promise.seconds().short[Cause::Errors as usize], 2);
     assert_eq!(
@@ -333,17 +333,17 @@ proptest! {
         events.sort_by_key(|e| (e.0, e.1));
         let mut promise = Promise::new(0, bytes(min));
         for (at, over, size) in events {
-            promise.pass(at * MS, Window::default(), 0);
+            promise.pass(at * MS, WindowTotals::default(), 0);
             if over {
                 promise.end_request(false);
                 promise.served(size);
                 promise.answered(Waits::default());
             } else {
                 promise.sent(false);
-                promise.asks(size);
+                promise.note_request_bytes(size);
             }
         }
-        promise.pass(9 * SECOND_NS, Window::default(), 0);
+        promise.pass(9 * SECOND_NS, WindowTotals::default(), 0);
         let (promised, kept, short, excused) = sums(promise.seconds());
         prop_assert_eq!(promised, 9);
         prop_assert_eq!((kept, short, excused), slow(&sent, min));
@@ -400,14 +400,14 @@ fn found_late(waits: u64, server: ServerTime) -> Seconds {
         if now / SECOND_NS > arrived / SECOND_NS {
             promise.server(server);
         }
-        promise.pass(now, Window::default(), 0);
+        promise.pass(now, WindowTotals::default(), 0);
         promise.waits_since(arrived);
         promise.sent(false);
         now += 10_000;
         if now / SECOND_NS > (now - 10_000) / SECOND_NS {
             promise.server(server);
         }
-        promise.pass(now, Window::default(), 0);
+        promise.pass(now, WindowTotals::default(), 0);
         promise.end_request(false);
         promise.served(4096);
         promise.answered(Waits {
@@ -439,15 +439,15 @@ fn a_request_that_the_server_found_late_has_waited_since_it_arrived() {
 
 #[test]
 fn only_time_without_another_request_is_added() {
-    let mut watch = Watch::new(0);
+    let mut watch = SecondWatch::new(0);
     watch.advance(100);
     watch.sent(false);
     watch.advance(200);
     watch.waits_since(50);
     watch.sent(false);
     watch.advance(300);
-    watch.over(false);
-    watch.over(false);
+    watch.end_request(false);
+    watch.end_request(false);
     watch.advance(400);
     // The time before the last reply was counted already.
     watch.waits_since(250);

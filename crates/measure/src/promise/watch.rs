@@ -1,7 +1,7 @@
 //! The requests and the service of a client, second by second.
 
 use super::{Blame, SecondWaits};
-use crate::{SECOND_NS, Window};
+use crate::{SECOND_NS, WindowTotals};
 use weir_core::{Span, Waits};
 
 /// The state of a storage on another machine, in one second.
@@ -30,11 +30,11 @@ pub struct ServerTime {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Second {
     /// The bytes served, and the requests that completed without an error.
-    pub done: Window,
+    pub done: WindowTotals,
     /// The bytes and requests that failed.
-    pub failed: Window,
+    pub failed: WindowTotals,
     /// The amount that all other clients of the same drive were served.
-    pub others: Window,
+    pub others: WindowTotals,
     /// The nanoseconds in which at least one request waited.
     pub waited_ns: u64,
     /// The nanoseconds in which requests waited only because their clients did not read their
@@ -67,7 +67,7 @@ pub struct Second {
 /// Turns events into seconds. A time before that of the last event counts as the time of the last
 /// event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Watch {
+pub struct SecondWatch {
     /// The start of the current second.
     begin_ns: u64,
     /// The time up to which everything is accounted for.
@@ -85,7 +85,7 @@ pub struct Watch {
     second: Second,
 }
 
-impl Watch {
+impl SecondWatch {
     /// Creates a watch whose seconds begin at `start_ns`. Earlier events belong to no second.
     pub fn new(start_ns: u64) -> Self {
         Self {
@@ -194,13 +194,13 @@ impl Watch {
     /// Records that the request that is [sent](Self::sent) is for `bytes`. The client may be behind
     /// by as much while the request is in flight.
     #[inline]
-    pub fn asks(&mut self, bytes: u64) {
+    pub fn note_request_bytes(&mut self, bytes: u64) {
         self.second.longest = self.second.longest.max(bytes);
     }
 
     /// Records that a request that was sent ended.
     #[inline]
-    pub fn over(&mut self, held: bool) {
+    pub fn end_request(&mut self, held: bool) {
         let count = if held { &mut self.held } else { &mut self.live };
         *count = count.saturating_sub(1);
         self.note_idle();

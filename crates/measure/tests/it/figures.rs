@@ -3,7 +3,7 @@
 use crate::alike::{alike, recorded};
 use crate::planted::{self, CAUSES, is_named, off_by, plant, play, random};
 use proptest::prelude::*;
-use weir_core::record::Observed;
+use weir_core::record::ObservedLayer;
 use weir_core::{
     Completion, Config, Contract, Edit, Flags, GroupId, Instant, Layer, Op, Output, Priority, ROOT,
     Request, SpaceId, StreamSpec, Tag, elevator,
@@ -39,7 +39,7 @@ proptest! {
 #[test]
 fn a_time_that_jumps_takes_no_time() {
     let config = Config::of(elevator::Config::None);
-    let mut layer = Observed::new(Layer::new(config).unwrap(), JudgingJournal::new(1 << 20));
+    let mut layer = ObservedLayer::new(Layer::new(config).unwrap(), JudgingJournal::new(1 << 20));
     let (group, space) = (GroupId(1), SpaceId(0));
     let contract = Contract {
         min: 0,

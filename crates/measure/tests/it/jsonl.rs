@@ -1,7 +1,7 @@
 //! The JSON form of the result record: its exact bytes, and reading it back.
 
 use proptest::prelude::*;
-use weir_measure::{Latency, LimitedBy, Place, Record, SplitUs, to_line};
+use weir_measure::{LatencyRecord, LimitedBy, Record, RecordPlace, SplitUs, to_line};
 
 fn plain() -> Record {
     Record {
@@ -15,7 +15,7 @@ fn plain() -> Record {
         bytes: 99_999_744,
         seconds: 10.0,
         bandwidth_mb_per_s: 9.999_974_4,
-        latency_us: Some(Latency {
+        latency_us: Some(LatencyRecord {
             mean: 409.6,
             sd: 12.345_678,
             min: 30.0,
@@ -43,7 +43,7 @@ fn a_plain_record_has_the_documented_fields_in_their_order() {
 #[test]
 fn a_full_record_has_the_optional_fields_after_them() {
     let full = Record {
-        place: Some(Place::Serve),
+        place: Some(RecordPlace::Serve),
         seed: Some(7),
         errors: Some(2),
         promised_mb_per_s: Some(10.0),
@@ -80,7 +80,7 @@ proptest! {
         names in prop::array::uniform5(".{0,12}"), repeat: u32, requests: u64, bytes: u64,
         // The values are multiples of 0.001, because a line keeps three digits.
         figures in prop::collection::vec(0u64..1 << 40, 6), seed in prop::option::of(any::<u64>()),
-        place in prop::option::of(prop_oneof![Just(Place::Sim), Just(Place::Serve)]),
+        place in prop::option::of(prop_oneof![Just(RecordPlace::Sim), Just(RecordPlace::Serve)]),
     ) {
         let f = |i: usize| figures[i] as f64 / 1000.0;
         let [scenario, drive, case, policy, client] = names;
@@ -88,7 +88,7 @@ proptest! {
             scenario, drive, case, policy, client, repeat, requests, bytes, seed, place,
             seconds: f(0),
             bandwidth_mb_per_s: f(1),
-            latency_us: (f(3) > 1.0).then(|| Latency { mean: f(2), p99: f(3), ..Latency::default() }),
+            latency_us: (f(3) > 1.0).then(|| LatencyRecord { mean: f(2), p99: f(3), ..LatencyRecord::default() }),
             promised_mb_per_s: Some(f(4)),
             series_mb_per_s: Some(vec![f(5); 3]),
             ..Record::default()

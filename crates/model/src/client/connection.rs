@@ -8,7 +8,7 @@ use weir_wire::nbd::Address;
 use weir_wire::nbd::REP_ERR_TLS_REQD;
 use weir_wire::nbd::REP_ERR_UNKNOWN;
 use weir_wire::nbd::client::{
-    ClientHandshakeError, ClientHandshakeOutcome, ClientSession, HandshakeConfig,
+    ClientHandshakeConfig, ClientHandshakeError, ClientHandshakeOutcome, ClientSession,
     NbdClientHandshake,
 };
 
@@ -67,7 +67,7 @@ impl Connection {
     /// The server cannot be reached, refused, violated the protocol or timed out.
     pub fn open(
         address: &Address,
-        config: HandshakeConfig,
+        config: ClientHandshakeConfig,
         timeout: Duration,
     ) -> Result<Self, ConnectError> {
         let failed = |error| ConnectError::Socket {

@@ -5,7 +5,7 @@
 
 use crate::client::connection::{ConnectError, Connection};
 use crate::client::program::{RunError, Settings, run};
-use crate::load::{Client, Program, Region};
+use crate::load::{LoadClient, Program, Region};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use weir_core::rule::RuleViolation;
 use weir_measure::Meter;
 use weir_wire::nbd::Address;
-use weir_wire::nbd::client::HandshakeConfig;
+use weir_wire::nbd::client::ClientHandshakeConfig;
 
 /// The time limit of each client's handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -174,10 +174,10 @@ impl Fleet {
         true
     }
 
-    fn connect(&self) -> Result<Vec<(Connection, Client)>, FleetError> {
+    fn connect(&self) -> Result<Vec<(Connection, LoadClient)>, FleetError> {
         let ready = self.members.iter().map(|member| {
             let name = || member.name.clone();
-            let config = HandshakeConfig::new(member.export.clone());
+            let config = ClientHandshakeConfig::new(member.export.clone());
             let connection =
                 Connection::open(&self.address, config, HANDSHAKE).map_err(|error| {
                     FleetError::Connect {
@@ -187,12 +187,13 @@ impl Fleet {
                 })?;
             let all = Region::new(0, connection.session().size);
             let region = member.region.unwrap_or(all);
-            let client = Client::new(&member.program, member.seed, region).map_err(|error| {
-                FleetError::Program {
-                    name: name(),
-                    error,
-                }
-            })?;
+            let client =
+                LoadClient::new(&member.program, member.seed, region).map_err(|error| {
+                    FleetError::Program {
+                        name: name(),
+                        error,
+                    }
+                })?;
             Ok((connection, client))
         });
         ready.collect()
@@ -202,7 +203,7 @@ impl Fleet {
     fn spawn<'s>(
         &'s self,
         scope: &'s Scope<'s, '_>,
-        ready: Vec<(Connection, Client)>,
+        ready: Vec<(Connection, LoadClient)>,
         gate: &'s Gate,
         stop: &'s AtomicBool,
     ) -> Result<Vec<ScopedJoinHandle<'s, Option<MemberOutcome>>>, FleetError> {
@@ -234,7 +235,7 @@ impl Fleet {
     fn run_one(
         &self,
         connection: Connection,
-        client: Client,
+        client: LoadClient,
         origin: Instant,
         stop: &AtomicBool,
     ) -> MemberOutcome {
@@ -242,7 +243,7 @@ impl Fleet {
         let mut meter = Meter::new(nanos(self.warm_up), nanos(self.length));
         // Reads, writes and flushes are measured separately only if the program has several of
         // them.
-        meter.tell_apart(client.program().kinds());
+        meter.measure_kinds(client.program().kinds());
         let settings = Settings {
             origin,
             stop,

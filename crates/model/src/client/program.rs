@@ -1,10 +1,10 @@
 //! The loop that carries out the requests of one program on one connection.
 //!
-//! [`run`] measures a [`Client`](crate::load::Client). [`drive`] takes any
-//! [`Source`](crate::load::Source) of requests, for example one that checks the data it reads.
+//! [`run`] measures a [`LoadClient`](crate::load::Client). [`drive`] takes any
+//! [`RequestSource`](crate::load::Source) of requests, for example one that checks the data it reads.
 
 use crate::client::connection::Connection;
-use crate::load::{Client, Io, Source, Step};
+use crate::load::{Io, LoadClient, RequestSource, Step};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,13 +54,13 @@ pub enum RunError {
 /// `meter`.
 ///
 /// Times in the meter are nanoseconds since the origin. The meter is restricted to the time of the
-/// client's own program ([`Meter::lasted`]).
+/// client's own program ([`Meter::set_own_time`]).
 ///
 /// # Errors
 /// The connection or the server failed. Errors of single requests are only counted in the meter.
 pub fn run(
     connection: Connection,
-    client: Client,
+    client: LoadClient,
     meter: &mut Meter,
     settings: &Settings<'_>,
 ) -> Result<(), RunError> {
@@ -69,7 +69,7 @@ pub fn run(
     let Metered { client, meter } = metered;
     let ends = client.time_end(weir_core::Instant::from_nanos(meter.end_ns()));
     let ends = ends.map(weir_core::Instant::as_nanos);
-    meter.lasted(client.time_start().as_nanos(), ends);
+    meter.set_own_time(client.time_start().as_nanos(), ends);
     Ok(())
 }
 
@@ -79,7 +79,7 @@ pub fn run(
 ///
 /// # Errors
 /// The connection or the server failed. Errors of single requests are passed to `source`.
-pub fn drive<S: Source>(
+pub fn drive<S: RequestSource>(
     connection: Connection,
     source: &mut S,
     settings: &Settings<'_>,
@@ -89,11 +89,11 @@ pub fn drive<S: Source>(
 
 /// A client whose requests are recorded.
 struct Metered<'a> {
-    client: Client,
+    client: LoadClient,
     meter: &'a mut Meter,
 }
 
-impl Source for Metered<'_> {
+impl RequestSource for Metered<'_> {
     fn next(&mut self, now: weir_core::Instant) -> Step {
         let step = self.client.next(now);
         if let Step::Issue(io) = step {
@@ -156,7 +156,7 @@ struct Runner<'a, S> {
     last_input: Instant,
 }
 
-impl<'a, S: Source> Runner<'a, S> {
+impl<'a, S: RequestSource> Runner<'a, S> {
     fn new(connection: Connection, source: &'a mut S, settings: &'a Settings<'a>) -> Self {
         Self {
             connection,

@@ -1,24 +1,24 @@
 //! The configuration of a drive: one of the models with its parameters.
 
-use crate::drive::{Drive, hdd, null, ssd, volume};
+use crate::drive::{DriveModel, hdd, null, ssd, volume};
 use weir_core::rule::RuleViolation;
 use weir_core::{Capacity, DriveShape};
 
 /// The parameters of a drive: one of the closed set of models.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Config {
+pub enum DriveConfig {
     /// A fixed service time and a link.
-    Null(null::Config),
+    Null(null::NullConfig),
     /// A rotating disk with seeks, zones and caches.
-    Hdd(hdd::Config),
+    Hdd(hdd::HddConfig),
     /// A flash drive with channels, dies and cleaning.
-    Ssd(ssd::Config),
+    Ssd(ssd::SsdConfig),
     /// Several drives that form one.
     Volume(volume::VolumeConfig),
 }
 
-impl Config {
+impl DriveConfig {
     /// The model's name in results.
     pub fn name(&self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn build(&self) -> Result<Box<dyn Drive>, RuleViolation> {
+    pub fn build(&self) -> Result<Box<dyn DriveModel>, RuleViolation> {
         match self {
             Self::Null(config) => Ok(Box::new(config.build()?)),
             Self::Hdd(config) => Ok(Box::new(config.build()?)),

@@ -1,6 +1,6 @@
 //! A drive that stops serving from time to time, as flash does during cleaning or a disk while it retries a bad sector.
 
-use crate::drive::{Drive, QueueFull, TimedCompletion};
+use crate::drive::{DriveModel, QueueFull, TimedCompletion};
 use weir_core::{Dispatch, DriveShape, Instant, Span};
 
 /// A periodic time in which a drive serves nothing.
@@ -58,7 +58,7 @@ impl Freeze {
 /// start after it, and nothing completes during it.
 #[derive(Debug)]
 pub struct Freezing {
-    drive: Box<dyn Drive>,
+    drive: Box<dyn DriveModel>,
     freeze: Freeze,
 }
 
@@ -67,7 +67,7 @@ impl Freezing {
     ///
     /// # Panics
     /// If the freeze is not [valid](Freeze::is_valid).
-    pub fn new(drive: Box<dyn Drive>, freeze: Freeze) -> Self {
+    pub fn new(drive: Box<dyn DriveModel>, freeze: Freeze) -> Self {
         assert!(
             freeze.is_valid(),
             "a freeze ends before the next one begins"
@@ -84,7 +84,7 @@ impl Freezing {
     }
 }
 
-impl Drive for Freezing {
+impl DriveModel for Freezing {
     fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.drive.submit(self.inner_now(now), command)
     }
@@ -118,7 +118,7 @@ impl Drive for Freezing {
 mod tests {
     use super::*;
     use crate::drive::testing::{ClosedLoop, LoopClient, command};
-    use crate::drive::{Config, null};
+    use crate::drive::{DriveConfig, null};
     use weir_core::Op;
 
     const FREEZE: Freeze = Freeze {
@@ -133,10 +133,10 @@ mod tests {
 
     /// A drive with 10 ms of service time, 32 tags and no link.
     fn drive() -> Freezing {
-        let config = null::Config {
+        let config = null::NullConfig {
             service: Span::from_millis(10),
             link: 0,
-            ..null::Config::demo()
+            ..null::NullConfig::demo()
         };
         Freezing::new(Box::new(config.build().unwrap()), FREEZE)
     }
@@ -188,8 +188,8 @@ mod tests {
 
     #[test]
     fn a_freezing_drive_serves_in_the_remaining_time() {
-        let boxed = |freeze| -> Box<dyn Drive> {
-            let drive = Config::Ssd(crate::drive::ssd::Config::generic())
+        let boxed = |freeze| -> Box<dyn DriveModel> {
+            let drive = DriveConfig::Ssd(crate::drive::ssd::SsdConfig::generic())
                 .build()
                 .unwrap();
             match freeze {

@@ -5,7 +5,7 @@
 //! with a full queue of one kind of command, until caches and buffers no longer help. The same
 //! drive always gives exactly the same figures.
 
-use crate::drive::{Config, hdd, volume};
+use crate::drive::{DriveConfig, hdd, volume};
 use weir_core::random::Xorshift;
 use weir_core::rule::RuleViolation;
 use weir_core::{Capacity, Dispatch, Instant, Op, QueueId, Tag};
@@ -28,7 +28,7 @@ const WARMING_MAX: u64 = 32_768;
 /// The range in which a drive is fastest: its first GiB.
 const BEST: u64 = 1 << 30;
 
-impl Config {
+impl DriveConfig {
     /// Measures the worst-case capacity on the first `span` bytes, by kind of request.
     ///
     /// Sequential reads and writes are measured at the slower end, and random requests of 4 KiB
@@ -37,7 +37,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn least(&self, span: u64) -> Result<Option<Capacity>, RuleViolation> {
+    pub fn worst_case(&self, span: u64) -> Result<Option<Capacity>, RuleViolation> {
         self.validate()?;
         Ok(match self {
             Self::Null(config) => config.capacity(),
@@ -49,12 +49,12 @@ impl Config {
     /// Measures the best-case capacity by kind of request.
     ///
     /// The requests are the same, but only at the beginning of the drive and from an empty buffer
-    /// on. The result is never less than [`Self::least`]. For a volume, it is the sum of the
+    /// on. The result is never less than [`Self::worst_case`]. For a volume, it is the sum of the
     /// members. A figure without a bound is zero.
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn most(&self) -> Result<Capacity, RuleViolation> {
+    pub fn best_case(&self) -> Result<Capacity, RuleViolation> {
         self.validate()?;
         match self {
             Self::Null(config) => Ok(config.best_case()),
@@ -65,7 +65,7 @@ impl Config {
                     measure_worst_case(self, BEST)?,
                 );
                 // The worst case of the whole drive is one of the candidates, so that the result is
-                // never less than `least`.
+                // never less than `worst_case`.
                 Ok(all
                     .zip(beginning, u64::max)
                     .zip(measure_best_case(self)?, u64::max))
@@ -81,11 +81,11 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn at_random(&self, op: Op, length: u32) -> Result<u64, RuleViolation> {
+    pub fn random_rate(&self, op: Op, length: u32) -> Result<u64, RuleViolation> {
         self.random_rate_in(op, length, self.size().unwrap_or(BEST))
     }
 
-    /// Measures as [`Self::at_random`] does, on the first `span` bytes only, or on the whole drive
+    /// Measures as [`Self::random_rate`] does, on the first `span` bytes only, or on the whole drive
     /// if that is smaller.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Config {
     }
 }
 
-fn measure_worst_case(drive: &Config, span: u64) -> Result<Capacity, RuleViolation> {
+fn measure_worst_case(drive: &DriveConfig, span: u64) -> Result<Capacity, RuleViolation> {
     let size = drive.size().map_or(span, |size| size.min(span));
     let long = u64::from(LONG);
     let slower = |op| {
@@ -136,7 +136,7 @@ fn measure_worst_case(drive: &Config, span: u64) -> Result<Capacity, RuleViolati
         let ends = match drive {
             // Tracks become shorter towards the end. In the other models, nothing depends on the
             // position.
-            Config::Hdd(_) => &[0, (size - room) / long * long][..],
+            DriveConfig::Hdd(_) => &[0, (size - room) / long * long][..],
             _ => &[0],
         };
         let mut least = u64::MAX;
@@ -158,7 +158,7 @@ fn measure_worst_case(drive: &Config, span: u64) -> Result<Capacity, RuleViolati
     })
 }
 
-fn measure_best_case(drive: &Config) -> Result<Capacity, RuleViolation> {
+fn measure_best_case(drive: &DriveConfig) -> Result<Capacity, RuleViolation> {
     let size = drive.size().map_or(BEST, |size| size.min(BEST));
     let sequence = |op| {
         let rate = CommandLoad::sequence(op, 0, size).run(drive, 0)?;
@@ -176,7 +176,7 @@ fn measure_best_case(drive: &Config) -> Result<Capacity, RuleViolation> {
 }
 
 /// The number of warm-up commands after which the figures show the medium and not the buffer.
-fn warm_up_commands(drive: &Config, op: Op, length: u32) -> u64 {
+fn warm_up_commands(drive: &DriveConfig, op: Op, length: u32) -> u64 {
     match op {
         Op::Write => (2 * drive.absorbed_writes(length.into())).clamp(WARMING, WARMING_MAX),
         _ => WARMING,
@@ -190,7 +190,7 @@ fn weakest_member(
 ) -> Result<Option<Capacity>, RuleViolation> {
     let mut least: Option<Capacity> = None;
     for (member, _) in distinct_members(&volume.members) {
-        let Some(this) = member.least(span)? else {
+        let Some(this) = member.worst_case(span)? else {
             continue;
         };
         least = Some(least.map_or(this, |that| {
@@ -207,7 +207,7 @@ fn weakest_member(
 fn sum_of_members(volume: &volume::VolumeConfig) -> Result<Capacity, RuleViolation> {
     let mut sum: Option<Capacity> = None;
     for (member, count) in distinct_members(&volume.members) {
-        let one = member.most()?;
+        let one = member.best_case()?;
         let these = one.zip(one, |rate, _| rate.saturating_mul(count));
         sum = Some(sum.map_or(these, |sum| {
             these.zip(sum, |a, b| match (a, b) {
@@ -221,8 +221,8 @@ fn sum_of_members(volume: &volume::VolumeConfig) -> Result<Capacity, RuleViolati
 
 /// The distinct members, with the number of times that each occurs. Equal members are measured only
 /// once.
-fn distinct_members(members: &[Config]) -> Vec<(&Config, u64)> {
-    let mut kinds: Vec<(&Config, u64)> = Vec::new();
+fn distinct_members(members: &[DriveConfig]) -> Vec<(&DriveConfig, u64)> {
+    let mut kinds: Vec<(&DriveConfig, u64)> = Vec::new();
     for member in members {
         match kinds.iter_mut().find(|kind| kind.0 == member) {
             Some(kind) => kind.1 += 1,
@@ -265,7 +265,7 @@ impl CommandLoad {
 
     /// Runs the load and returns the commands per second after the first `warm_up_commands`, rounded down,
     /// but at least 1.
-    fn run(self, config: &Config, warming: u64) -> Result<u64, RuleViolation> {
+    fn run(self, config: &DriveConfig, warming: u64) -> Result<u64, RuleViolation> {
         let mut drive = config.build()?;
         let shape = drive.shape();
         let depth = DEPTH.min(u32::from(shape.tags) * u32::from(shape.queues));
@@ -319,8 +319,8 @@ mod tests {
     use std::vec;
     use weir_core::Span;
 
-    fn disk() -> hdd::Config {
-        hdd::Config::generic()
+    fn disk() -> hdd::HddConfig {
+        hdd::HddConfig::generic()
     }
 
     fn near(figure: u64, of: u64) -> bool {
@@ -333,13 +333,16 @@ mod tests {
 
     #[test]
     fn the_least_of_a_disk_is_its_inner_zone_and_the_most_its_outer() {
-        let disk = Config::Hdd(disk());
-        let (least, most) = (disk.least(u64::MAX).unwrap().unwrap(), disk.most().unwrap());
+        let disk = DriveConfig::Hdd(disk());
+        let (least, most) = (
+            disk.worst_case(u64::MAX).unwrap().unwrap(),
+            disk.best_case().unwrap(),
+        );
         assert!(near(least.read, 60_000_000), "{least:?}");
         assert!(near(least.write, 60_000_000), "{least:?}");
         assert!(near(most.read, 110_000_000), "{most:?}");
         // Commands at the beginning of the drive meet neither the slow zones nor long seeks.
-        let beginning = disk.least(1 << 30).unwrap().unwrap();
+        let beginning = disk.worst_case(1 << 30).unwrap().unwrap();
         assert!(near(beginning.read, 110_000_000), "{beginning:?}");
         assert!(
             beginning.read_iops > 2 * least.read_iops,
@@ -352,8 +355,11 @@ mod tests {
     #[test]
     fn a_full_queue_serves_two_to_five_times_as_many_random_reads() {
         let least = |tags| {
-            let disk = hdd::Config { tags, ..disk() };
-            Config::Hdd(disk).least(u64::MAX).unwrap().unwrap()
+            let disk = hdd::HddConfig { tags, ..disk() };
+            DriveConfig::Hdd(disk)
+                .worst_case(u64::MAX)
+                .unwrap()
+                .unwrap()
         };
         let access = disk().seek.average + Span::from_nanos(disk().revolution().as_nanos() / 2);
         let one = 1_000_000_000 / access.as_nanos();
@@ -365,68 +371,74 @@ mod tests {
     #[test]
     fn a_write_buffer_raises_only_the_best_case() {
         let flash = |write_buffer| {
-            Config::Ssd(ssd::Config {
+            DriveConfig::Ssd(ssd::SsdConfig {
                 write_buffer,
-                ..ssd::Config::generic()
+                ..ssd::SsdConfig::generic()
             })
         };
-        let rate = |buffer| flash(buffer).least(u64::MAX).unwrap().unwrap().write;
+        let rate = |buffer| flash(buffer).worst_case(u64::MAX).unwrap().unwrap().write;
         let (small, large) = (rate(16 << 20), rate(64 << 20));
         assert!(near(small, large), "{small} {large}");
-        let (least, most) = (rate(64 << 20), flash(64 << 20).most().unwrap().write);
+        let (least, most) = (rate(64 << 20), flash(64 << 20).best_case().unwrap().write);
         assert!(least * 11 < most * 10, "{least} {most}");
     }
 
     #[test]
     fn the_same_drive_gives_the_same_figures() {
-        for drive in [Config::Hdd(disk()), Config::Ssd(ssd::Config::generic())] {
-            assert_eq!(drive.least(u64::MAX), drive.least(u64::MAX));
-            assert_eq!(drive.most(), drive.most());
+        for drive in [
+            DriveConfig::Hdd(disk()),
+            DriveConfig::Ssd(ssd::SsdConfig::generic()),
+        ] {
+            assert_eq!(drive.worst_case(u64::MAX), drive.worst_case(u64::MAX));
+            assert_eq!(drive.best_case(), drive.best_case());
         }
     }
 
     #[test]
     fn a_volume_has_its_weakest_member_as_worst_case_and_the_sum_as_best_case() {
-        let (disk, quick) = (Config::Hdd(disk()), Config::Null(null::Config::demo()));
-        let volume = |members| Config::Volume(volume::VolumeConfig::stripe(members));
-        let least = |drive: &Config| drive.least(u64::MAX).unwrap().map(parts);
+        let (disk, quick) = (
+            DriveConfig::Hdd(disk()),
+            DriveConfig::Null(null::NullConfig::demo()),
+        );
+        let volume = |members| DriveConfig::Volume(volume::VolumeConfig::stripe(members));
+        let least = |drive: &DriveConfig| drive.worst_case(u64::MAX).unwrap().map(parts);
         let two = volume(vec![disk.clone(), disk.clone()]);
         assert_eq!(least(&two), least(&disk));
-        let one = parts(disk.most().unwrap());
-        assert_eq!(parts(two.most().unwrap()), one.map(|n| 2 * n));
+        let one = parts(disk.best_case().unwrap());
+        assert_eq!(parts(two.best_case().unwrap()), one.map(|n| 2 * n));
         let mixed = volume(vec![quick.clone(), disk.clone()]);
         assert_eq!(least(&mixed), least(&disk));
         // A member without a bound of its own does not change the worst case.
-        let endless = Config::Null(null::Config {
+        let endless = DriveConfig::Null(null::NullConfig {
             service: Span::ZERO,
             link: 0,
-            ..null::Config::demo()
+            ..null::NullConfig::demo()
         });
         assert_eq!(least(&endless), None);
         let mixed = volume(vec![endless, disk.clone()]);
         assert_eq!(least(&mixed), least(&disk));
-        assert_eq!(mixed.most(), Ok(Capacity::NONE));
+        assert_eq!(mixed.best_case(), Ok(Capacity::NONE));
     }
 
     #[test]
     fn the_link_bounds_long_requests_and_the_service_time_short_ones() {
-        let slow = null::Config {
+        let slow = null::NullConfig {
             tags: 1,
-            ..null::Config::demo()
+            ..null::NullConfig::demo()
         };
-        let drive = Config::Null(slow);
-        assert_eq!(drive.least(u64::MAX), Ok(slow.capacity()));
-        let most = drive.most().unwrap();
+        let drive = DriveConfig::Null(slow);
+        assert_eq!(drive.worst_case(u64::MAX), Ok(slow.capacity()));
+        let most = drive.best_case().unwrap();
         // 30 us of service with one tag are 33,333 requests per second, and the link carries 250
         // MB/s.
         assert_eq!(parts(most), [250_000_000, 250_000_000, 33_333, 0, 0]);
-        let least = drive.least(u64::MAX).unwrap().unwrap();
+        let least = drive.worst_case(u64::MAX).unwrap().unwrap();
         assert_eq!(least.read, 33_333 * 4096);
     }
 
     #[test]
     fn an_invalid_drive_is_refused() {
-        let disk = Config::Hdd(hdd::Config { rpm: 0, ..disk() });
-        assert!(disk.least(u64::MAX).is_err() && disk.most().is_err());
+        let disk = DriveConfig::Hdd(hdd::HddConfig { rpm: 0, ..disk() });
+        assert!(disk.worst_case(u64::MAX).is_err() && disk.best_case().is_err());
     }
 }

@@ -5,7 +5,7 @@
 //! caller holds the data. The same models serve as drives in virtual time (the simulator) and in
 //! real time (the server).
 //!
-//! The trait [`Drive`] has the order of calls. [`Config`] selects a model: [`null`], [`hdd`],
+//! The trait [`DriveModel`] has the order of calls. [`DriveConfig`] selects a model: [`null`], [`hdd`],
 //! [`ssd`] or [`volume`]. [`Freezing`] adds pauses to any of them.
 //!
 //! ```
@@ -37,6 +37,6 @@ pub mod ssd;
 mod testing;
 pub mod volume;
 
-pub use config::Config;
+pub use config::DriveConfig;
 pub use freeze::{Freeze, Freezing};
-pub use model::{Drive, QueueFull, TimedCompletion};
+pub use model::{DriveModel, QueueFull, TimedCompletion};

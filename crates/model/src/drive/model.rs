@@ -8,7 +8,7 @@ use weir_core::{Completion, Dispatch, DriveShape, Instant};
 /// Calls carry `now`, which never decreases. A `now` before the latest one counts as the latest.
 /// Completions have a total order: by time, and completions of the same time by the order of
 /// submission.
-pub trait Drive: fmt::Debug {
+pub trait DriveModel: fmt::Debug {
     /// Submits a command, whose tag must not be in flight.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ pub trait Drive: fmt::Debug {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimedCompletion {
     /// The time at which the command ended, by the drive's clock. It is not later than the `now` of
-    /// the [`Drive::pop`] that returned it.
+    /// the [`DriveModel::pop`] that returned it.
     pub at: Instant,
     /// The time at which the drive began to serve the command. Before that, the command waited in
     /// the drive's queue.

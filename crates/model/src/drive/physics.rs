@@ -3,7 +3,7 @@
 //! The behaviour of a model with known figures is tested next to the model.
 
 use crate::drive::testing::{ClosedLoop, LoopClient, LoopTotals};
-use crate::drive::{Config, hdd, null, ssd, volume};
+use crate::drive::{DriveConfig, hdd, null, ssd, volume};
 use Box;
 use Vec;
 use proptest::prelude::*;
@@ -29,9 +29,9 @@ prop_compose! {
         link in 300_000_000u64..1_000_000_000,
         (segments, segment) in (1u16..=8, prop_oneof![Just(0u32), 4096u32..4_000_000]),
         write_cache in prop_oneof![Just(0u64), 4096u64..20_000_000],
-    ) -> hdd::Config {
+    ) -> hdd::HddConfig {
         let zone = |i: usize| hdd::Zone { bytes: mib[i] << 20, rate: rates[i] };
-        hdd::Config {
+        hdd::HddConfig {
             zones: [zone(0), zone(1), zone(2)],
             rpm,
             seek: hdd::Seek { track, average, full },
@@ -65,8 +65,8 @@ prop_compose! {
         write_buffer in prop_oneof![Just(0u64), 4096u64..20_000_000],
         protected in any::<bool>(),
         (spare, filled) in (50u16..300, 0u8..=100),
-    ) -> ssd::Config {
-        ssd::Config {
+    ) -> ssd::SsdConfig {
+        ssd::SsdConfig {
             size: 1 << 30,
             tags,
             queues,
@@ -95,36 +95,36 @@ prop_compose! {
     }
 }
 
-fn null() -> impl Strategy<Value = null::Config> {
+fn null() -> impl Strategy<Value = null::NullConfig> {
     let wake = prop_oneof![Just(0u64), 1_000u64..1_000_000];
     (50_000u64..200_000, 1u16..40, 1u16..4, wake).prop_map(|(service, tags, queues, wake)| {
-        null::Config {
+        null::NullConfig {
             service: Span::from_nanos(service),
             tags,
             queues,
             wake: Span::from_nanos(wake),
-            ..null::Config::demo()
+            ..null::NullConfig::demo()
         }
     })
 }
 
-fn any_drive() -> impl Strategy<Value = Config> {
+fn any_drive() -> impl Strategy<Value = DriveConfig> {
     let single = prop_oneof![
-        disk().prop_map(Config::Hdd),
-        flash().prop_map(Config::Ssd),
-        null().prop_map(Config::Null),
+        disk().prop_map(DriveConfig::Hdd),
+        flash().prop_map(DriveConfig::Ssd),
+        null().prop_map(DriveConfig::Null),
     ];
     let single = single.boxed();
     let stripe = prop::collection::vec(single.clone(), 1..4).prop_map(volume::VolumeConfig::stripe);
-    prop_oneof![4 => single, 1 => stripe.prop_map(Config::Volume)]
+    prop_oneof![4 => single, 1 => stripe.prop_map(DriveConfig::Volume)]
 }
 
 /// The drive without ageing. If a deep queue makes all commands of a disk overdue, it serves them
 /// in order of arrival, as slowly as with a shallow queue.
-fn patient(mut config: Config) -> Config {
+fn patient(mut config: DriveConfig) -> DriveConfig {
     match &mut config {
-        Config::Hdd(disk) => disk.ageing = Span::from_secs(60),
-        Config::Volume(volume) => {
+        DriveConfig::Hdd(disk) => disk.ageing = Span::from_secs(60),
+        DriveConfig::Volume(volume) => {
             for member in &mut volume.members {
                 *member = patient(member.clone());
             }
@@ -134,19 +134,19 @@ fn patient(mut config: Config) -> Config {
     config
 }
 
-fn load(config: &Config) -> ClosedLoop<Box<dyn crate::drive::Drive>> {
+fn load(config: &DriveConfig) -> ClosedLoop<Box<dyn crate::drive::DriveModel>> {
     let size = config.size().unwrap_or(1 << 30);
     ClosedLoop::new(config.build().expect("it was drawn possible"), size)
 }
 
 /// The rate of a client that runs alone on the drive, in bytes per second.
-fn bytes_a_second(config: &Config, client: LoopClient, millis: u64) -> u64 {
+fn bytes_a_second(config: &DriveConfig, client: LoopClient, millis: u64) -> u64 {
     let (results, elapsed) = load(config).run(&mut [client], Span::from_millis(millis));
     results[0].rate(elapsed)
 }
 
 /// Three clients of the given kinds that share all tags of a drive.
-fn clients(config: &Config, kinds: [Op; 3], length: u32) -> Vec<LoopClient> {
+fn clients(config: &DriveConfig, kinds: [Op; 3], length: u32) -> Vec<LoopClient> {
     let shape = config.shape();
     let places = u32::from(shape.queues) * u32::from(shape.tags);
     let depth = |i: u32| (places + i) / 3;
@@ -192,7 +192,7 @@ proptest! {
     #[test]
     fn throughput_is_never_above_link_or_dies(config in flash(), pages in 1u32..40, sequential in any::<bool>(), op in 0usize..2) {
         let op = [Op::Read, Op::Write][op];
-        let drive = Config::Ssd(config);
+        let drive = DriveConfig::Ssd(config);
         let depth = u32::from(config.tags) * u32::from(config.queues);
         let length = pages * 4096;
         let client = if sequential {
@@ -225,7 +225,7 @@ proptest! {
         } else {
             LoopClient::sequential(Op::Read, length, depth, 0)
         };
-        let mut load = load(&Config::Hdd(config));
+        let mut load = load(&DriveConfig::Hdd(config));
         let (results, elapsed) = load.run(&mut [client], Span::from_millis(200));
         let fastest = config.zones.iter().map(|z| z.rate).max().expect("there are zones");
         let read = u128::from(fastest) * u128::from(elapsed.as_nanos()) / u128::from(SECOND);
@@ -268,7 +268,7 @@ proptest! {
             .map(|i| LoopClient::sequential(Op::Read, length, 1, u64::from(i) * gap))
             .collect();
         clients.push(LoopClient::random(Op::Read, 4096, 1));
-        let (results, _) = load(&Config::Ssd(config)).run(&mut clients, Span::from_millis(100));
+        let (results, _) = load(&DriveConfig::Ssd(config)).run(&mut clients, Span::from_millis(100));
         let target = results.last().expect("there is a target");
         // The reads that are served before it are those that may overtake it, those that arrived
         // before it, and those in progress. Each takes the time of its slowest part: the
@@ -294,7 +294,7 @@ proptest! {
             LoopClient::sequential(Op::Read, length, u32::from(config.tags) - 1, 0),
             LoopClient::random(Op::Read, 4096, 1),
         ];
-        let (results, _) = load(&Config::Hdd(config)).run(&mut clients, Span::from_millis(2_000));
+        let (results, _) = load(&DriveConfig::Hdd(config)).run(&mut clients, Span::from_millis(2_000));
         let slowest = config.zones.iter().map(|z| z.rate).min().expect("there are zones");
         let one = config.seek.full.as_nanos()
             + config.revolution().as_nanos()

@@ -1,14 +1,14 @@
 //! A closed loop against any drive, for the models' tests: clients with a constant number of
 //! commands in flight each.
 
-use crate::drive::{Drive, QueueFull, TimedCompletion};
+use crate::drive::{DriveModel, QueueFull, TimedCompletion};
 use Box;
 use Vec;
 use weir_core::random::Rng;
 use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, QueueId, Span, StreamId, Tag};
 
 /// Makes a boxed drive usable by tests that choose its kind at random.
-impl Drive for Box<dyn Drive> {
+impl DriveModel for Box<dyn DriveModel> {
     fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.as_mut().submit(now, command)
     }
@@ -97,7 +97,7 @@ pub(crate) struct ClosedLoop<D> {
     free: Vec<u32>,
 }
 
-impl<D: Drive> ClosedLoop<D> {
+impl<D: DriveModel> ClosedLoop<D> {
     /// Creates a load whose random clients use the first `size` bytes.
     pub(crate) fn new(drive: D, size: u64) -> Self {
         let shape = drive.shape();

@@ -17,7 +17,7 @@ const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
 /// Times count from an origin that the caller chooses, as do the program's start and stop. They
 /// must not decrease.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct LoadClient {
     program: Program,
     seed: u64,
     rng: Rng,
@@ -53,7 +53,7 @@ pub struct Io {
     pub due: Instant,
 }
 
-/// Adjacent reads of the same length (see [`Client::streak`]).
+/// Adjacent reads of the same length (see [`LoadClient::streak`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Streak {
     /// The offset of the first read.
@@ -67,7 +67,7 @@ pub struct Streak {
 /// The next step of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Issue this request. It is outstanding until [`Client::completed`].
+    /// Issue this request. It is outstanding until [`LoadClient::completed`].
     Issue(Io),
     /// Wait until this time, or until a completion, which may change the step.
     WaitUntil(Instant),
@@ -77,7 +77,7 @@ pub enum Step {
     Finished,
 }
 
-impl Client {
+impl LoadClient {
     /// Creates a client at the start of its program.
     ///
     /// Its random choices depend only on `seed` (see [`seed`](crate::load::seed)).

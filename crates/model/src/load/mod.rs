@@ -1,6 +1,6 @@
 //! The programs of clients as state machines: which requests a client issues, and when.
 //!
-//! A [`Program`] describes a client, and a [`Client`] runs it. The client has no clock and does no
+//! A [`Program`] describes a client, and a [`LoadClient`] runs it. The client has no clock and does no
 //! I/O. Its caller passes in the time and each completion, and receives the next request or the
 //! time of the next call. The simulator calls it in virtual time, the NBD client in real time. With
 //! the same seed, both issue the same requests.
@@ -37,10 +37,10 @@ mod shuffle;
 mod skew;
 mod source;
 
-pub use client::{Client, Io, Step, Streak};
+pub use client::{Io, LoadClient, Step, Streak};
 pub use program::{
     Activity, Arrival, Law, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones,
 };
 pub use seed::seed;
-pub use source::Source;
+pub use source::RequestSource;
 pub use weir_core::random::Rng;

@@ -1,10 +1,10 @@
 //! The trait of objects that issue requests.
 
-use crate::load::client::{Client, Io, Step};
+use crate::load::client::{Io, LoadClient, Step};
 use weir_core::Instant;
 
-/// A source of requests: a [`Client`], or a measurement. Its caller has the clock and does the I/O.
-pub trait Source {
+/// A source of requests: a [`LoadClient`], or a measurement. Its caller has the clock and does the I/O.
+pub trait RequestSource {
     /// Returns the step of the source at `now`.
     fn next(&mut self, now: Instant) -> Step;
 
@@ -27,7 +27,7 @@ pub trait Source {
     fn received(&mut self, _io: &Io, _at: u64, _bytes: &[u8]) {}
 }
 
-impl Source for Client {
+impl RequestSource for LoadClient {
     fn next(&mut self, now: Instant) -> Step {
         Self::next(self, now)
     }

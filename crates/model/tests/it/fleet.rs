@@ -10,8 +10,8 @@ use weir_measure::Meter;
 use weir_model::client::{
     Address, ConnectError, Connection, Fleet, FleetError, FleetMember, RunError,
 };
-use weir_model::load::{Client, Pattern, Program, Region, SyncMode};
-use weir_wire::nbd::client::HandshakeConfig as ClientConfig;
+use weir_model::load::{LoadClient, Pattern, Program, Region, SyncMode};
+use weir_wire::nbd::client::ClientHandshakeConfig as ClientConfig;
 use weir_wire::nbd::{
     BlockSizes, Errno, ExportInfo, Exports, Handshake, HandshakeConfig, HandshakeOutcome,
     NbdCommand, NbdRequest, REQUEST_LEN, TransmissionFlags, append_error, encode_data_header,
@@ -160,7 +160,7 @@ fn run(
     let connection = Connection::open(&server(answer), config, Duration::from_mins(1)).unwrap();
     assert_eq!(connection.session().size, SIZE);
     let region = Region::new(0, SIZE);
-    let client = Client::new(program, 1, region).unwrap();
+    let client = LoadClient::new(program, 1, region).unwrap();
     let mut meter = Meter::new(0, 60_000_000_000);
     let settings = weir_model::client::Settings {
         origin: Instant::now(),

@@ -2,17 +2,17 @@
 
 use weir_core::random::Rng;
 use weir_core::{Dispatch, Instant, Op, QueueId, Tag};
-use weir_model::drive::{Drive, ssd};
+use weir_model::drive::{DriveModel, ssd};
 
 /// A flash drive of 512 GB with 8184 tags, fully written.
-fn large() -> ssd::Config {
-    ssd::Config {
+fn large() -> ssd::SsdConfig {
+    ssd::SsdConfig {
         size: 512_110_190_592,
         tags: 1023,
         queues: 8,
         filled: 100,
         write_buffer: 64 << 20,
-        ..ssd::Config::generic()
+        ..ssd::SsdConfig::generic()
     }
 }
 

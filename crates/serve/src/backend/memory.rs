@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
-use weir_config::units::Size;
+use weir_config::units::ByteSize;
 use weir_core::Op;
 use weir_uring::{GuestSlice, RingCompletion};
 
@@ -51,9 +51,9 @@ pub(super) fn check_size(size: u64) -> io::Result<()> {
     }
     let what = format!(
         "not enough memory: a volume of {} needs {} for its table alone, and the machine has {}; reduce `size`",
-        Size(size),
-        Size(table),
-        Size(all)
+        ByteSize(size),
+        ByteSize(table),
+        ByteSize(all)
     );
     Err(io::Error::new(io::ErrorKind::OutOfMemory, what))
 }

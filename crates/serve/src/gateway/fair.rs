@@ -1,21 +1,21 @@
 //! The division of a shared minimum among its servers, by demand.
 
-use crate::gateway::table::{ONE, Part};
+use crate::gateway::table::{MinimumPart, ONE};
 
 /// The minimal part of a server, even without demand, unless there are more than 64 servers. The
 /// server can start to promise with it while the others reduce their parts.
-const FLOOR: Part = ONE / 64;
+const FLOOR: MinimumPart = ONE / 64;
 
 /// Returns the part of the minimum for the server at index `place`. If all demands fit, this is its
 /// demand. Otherwise, the minimum is divided max-min fairly: a server gets its demand or at least
 /// an equal part of the remainder that less demanding servers leave. All parts together are at most
 /// [`ONE`], whatever the demands.
-pub fn fair(demands: &[Part], place: usize) -> Part {
-    let servers = Part::try_from(demands.len()).unwrap_or(ONE).max(1);
+pub fn fair(demands: &[MinimumPart], place: usize) -> MinimumPart {
+    let servers = MinimumPart::try_from(demands.len()).unwrap_or(ONE).max(1);
     // With more than 64 servers, floors of 1/64 would exceed the whole.
     let floor = FLOOR.min(ONE / servers);
-    let wanted = |demand: Part| demand.clamp(floor, ONE);
-    let mut sorted: Vec<Part> = demands.iter().map(|&d| wanted(d)).collect();
+    let wanted = |demand: MinimumPart| demand.clamp(floor, ONE);
+    let mut sorted: Vec<MinimumPart> = demands.iter().map(|&d| wanted(d)).collect();
     sorted.sort_unstable();
     let (mut left, mut servers) = (ONE, servers);
     // In ascending order, each demand that is at most an equal part of the rest is met in full. The
@@ -35,7 +35,7 @@ pub fn fair(demands: &[Part], place: usize) -> Part {
 mod tests {
     use super::*;
 
-    fn all(demands: &[Part]) -> Vec<Part> {
+    fn all(demands: &[MinimumPart]) -> Vec<MinimumPart> {
         (0..demands.len()).map(|at| fair(demands, at)).collect()
     }
 
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn parts_are_at_most_all_of_it_together_with_any_number_of_servers() {
         for servers in [1, 2, 3, 63, 64, 65, 1000, 70_000] {
-            for demand in [0, 1, FLOOR, ONE / 3, ONE, Part::MAX] {
+            for demand in [0, 1, FLOOR, ONE / 3, ONE, MinimumPart::MAX] {
                 let part = u64::from(fair(&vec![demand; servers], servers - 1));
                 assert!(
                     part * servers as u64 <= u64::from(ONE),

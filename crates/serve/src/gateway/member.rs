@@ -2,16 +2,16 @@
 //! the store.
 
 use crate::gateway::fair::fair;
-use crate::gateway::table::{Lease, MemberRow, MemberTable, ONE, Part, Stated};
+use crate::gateway::table::{Lease, MemberRow, MemberTable, MinimumPart, ONE, StatedMinimum};
 use weir_core::{Instant, Span};
 
 /// The smallest change of a part or demand that is written. Each write makes all other servers read
 /// the table again.
-const STEP: Part = ONE / 128;
+const STEP: MinimumPart = ONE / 128;
 
 /// The timing of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct MemberConfig {
     /// The duration of a lease. The row of a dead server remains for this time.
     pub ttl: Span,
     /// The interval between two reads of the table.
@@ -20,7 +20,7 @@ pub struct Config {
     pub drift: u32,
 }
 
-impl Default for Config {
+impl Default for MemberConfig {
     /// Frees the part of a dead server after five seconds, and the part that a live server does not
     /// need within one second.
     fn default() -> Self {
@@ -34,8 +34,8 @@ impl Default for Config {
 
 /// A request to the store. One at a time is outstanding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ask {
-    /// Requests a new lease of [`Config::ttl`].
+pub enum StoreRequest {
+    /// Requests a new lease of [`MemberConfig::ttl`].
     Grant,
     /// Restarts the duration of a lease, from the time of the request.
     Renew(Lease),
@@ -53,18 +53,18 @@ pub enum Ask {
     },
 }
 
-/// The reply of the store to an [`Ask`].
+/// The reply of the store to an [`StoreRequest`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Answer {
-    /// A new lease, in reply to [`Ask::Grant`].
+pub enum StoreReply {
+    /// A new lease, in reply to [`StoreRequest::Grant`].
     Granted(Lease),
-    /// The lease is renewed, in reply to [`Ask::Renew`].
+    /// The lease is renewed, in reply to [`StoreRequest::Renew`].
     Renewed,
-    /// The lease has ended, because it expired or in reply to [`Ask::Revoke`].
+    /// The lease has ended, because it expired or in reply to [`StoreRequest::Revoke`].
     Gone,
-    /// The table, in reply to [`Ask::Read`], or to [`Ask::Write`] if its generation was outdated.
+    /// The table, in reply to [`StoreRequest::Read`], or to [`StoreRequest::Write`] if its generation was outdated.
     Table(MemberTable),
-    /// The row was written, in reply to [`Ask::Write`]. Contains the new generation.
+    /// The row was written, in reply to [`StoreRequest::Write`]. Contains the new generation.
     Written(u64),
     /// The store did not answer, or failed. It may have carried out the request, or may still do
     /// so.
@@ -85,58 +85,58 @@ struct HeldLease {
 struct UncertainWrite {
     generation: u64,
     /// The smallest part in such a write.
-    part: Part,
+    part: MinimumPart,
 }
 
 /// One server of those that share a minimum. All times are of this server's clock.
 #[derive(Clone, Debug, Default)]
-pub struct Member {
-    config: Config,
-    demand: Part,
-    stated: Stated,
+pub struct GatewayMember {
+    config: MemberConfig,
+    demand: MinimumPart,
+    stated: StatedMinimum,
     /// The smallest minimum that the other servers of the last table state.
-    others: Stated,
+    others: StatedMinimum,
     leaves: bool,
     held: Option<HeldLease>,
-    part: Part,
+    part: MinimumPart,
     table: Option<MemberTable>,
     read: Instant,
-    asked: Option<(Ask, Instant)>,
+    asked: Option<(StoreRequest, Instant)>,
     doubt: Option<UncertainWrite>,
     /// The time before which nothing is sent, after a request was lost.
     again: Instant,
     lapses: u64,
 }
 
-impl Member {
+impl GatewayMember {
     /// Creates a server without a part and without demand.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: MemberConfig) -> Self {
         Self {
             config,
-            others: Stated::ANY,
+            others: StatedMinimum::ANY,
             ..Self::default()
         }
     }
 
     /// Sets the whole minimum, as the server's configuration states it.
-    pub fn set_stated(&mut self, stated: Stated) {
+    pub fn set_stated(&mut self, stated: StatedMinimum) {
         self.stated = stated;
     }
 
     /// Returns the whole minimum that is divided. If the servers state different ones, this is the
     /// smallest.
-    pub fn agreed(&self) -> Stated {
+    pub fn agreed(&self) -> StatedMinimum {
         self.stated.least(self.others)
     }
 
     /// Returns true if another server states a different minimum.
-    pub fn differs(&self) -> bool {
-        self.others != Stated::ANY && self.others != self.stated
+    pub fn has_conflicting_minimum(&self) -> bool {
+        self.others != StatedMinimum::ANY && self.others != self.stated
     }
 
     /// Sets the part of the minimum that the server's clients could use. It should be the whole
     /// minimum while clients wait for more than they get.
-    pub fn set_demand(&mut self, demand: Part) {
+    pub fn set_demand(&mut self, demand: MinimumPart) {
         self.demand = demand.min(ONE);
     }
 
@@ -153,7 +153,7 @@ impl Member {
     }
 
     /// Returns the part of the minimum that the server may promise at `now`.
-    pub fn part(&self, now: Instant) -> Part {
+    pub fn part(&self, now: Instant) -> MinimumPart {
         match self.held {
             Some(held) if now < held.until => self.part,
             _ => 0,
@@ -185,8 +185,8 @@ impl Member {
     }
 
     /// Returns the request to send to the store now, if there is one. [`Self::answer`] must follow,
-    /// with [`Answer::Lost`] if there is no reply.
-    pub fn poll(&mut self, now: Instant) -> Option<Ask> {
+    /// with [`StoreReply::Lost`] if there is no reply.
+    pub fn poll(&mut self, now: Instant) -> Option<StoreRequest> {
         self.expire(now);
         if self.asked.is_some() || now < self.again {
             return None;
@@ -194,7 +194,7 @@ impl Member {
         let ask = self.next(now)?;
         // The store can apply the write at any time from now on, so the part must not exceed the
         // written one any more.
-        if let Ask::Write { row, .. } = &ask {
+        if let StoreRequest::Write { row, .. } = &ask {
             self.part = self.part.min(row.part);
         }
         self.asked = Some((ask, now));
@@ -202,24 +202,32 @@ impl Member {
     }
 
     /// Processes the reply to the last request.
-    pub fn answer(&mut self, now: Instant, answer: Answer) {
+    pub fn answer(&mut self, now: Instant, answer: StoreReply) {
         let Some((ask, asked_at)) = self.asked.take() else {
             return;
         };
         self.expire(now);
         match (ask, answer) {
             // A new lease has no row yet, and therefore no part.
-            (Ask::Grant, Answer::Granted(lease)) => {
+            (StoreRequest::Grant, StoreReply::Granted(lease)) => {
                 self.part = 0;
                 self.hold(lease, asked_at);
             }
-            (Ask::Renew(lease), Answer::Renewed) if self.holds(lease) => self.hold(lease, asked_at),
-            (Ask::Renew(lease) | Ask::Revoke(lease), Answer::Gone) if self.holds(lease) => {
+            (StoreRequest::Renew(lease), StoreReply::Renewed) if self.holds(lease) => {
+                self.hold(lease, asked_at)
+            }
+            (StoreRequest::Renew(lease) | StoreRequest::Revoke(lease), StoreReply::Gone)
+                if self.holds(lease) =>
+            {
                 self.drop_lease();
             }
-            (Ask::Write { row, .. }, Answer::Gone) if self.holds(row.lease) => self.drop_lease(),
-            (Ask::Read | Ask::Write { .. }, Answer::Table(table)) => self.adopt_table(now, table),
-            (Ask::Write { row, .. }, Answer::Written(generation)) => {
+            (StoreRequest::Write { row, .. }, StoreReply::Gone) if self.holds(row.lease) => {
+                self.drop_lease()
+            }
+            (StoreRequest::Read | StoreRequest::Write { .. }, StoreReply::Table(table)) => {
+                self.adopt_table(now, table)
+            }
+            (StoreRequest::Write { row, .. }, StoreReply::Written(generation)) => {
                 // The own row is in the table now, as the store would return it.
                 let mut table = self.table.take().unwrap_or_default();
                 table.generation = generation;
@@ -231,20 +239,20 @@ impl Member {
         }
     }
 
-    fn next(&self, now: Instant) -> Option<Ask> {
+    fn next(&self, now: Instant) -> Option<StoreRequest> {
         let Some(held) = self.held else {
-            return (!self.leaves).then_some(Ask::Grant);
+            return (!self.leaves).then_some(StoreRequest::Grant);
         };
         if self.leaves {
-            return Some(Ask::Revoke(held.lease));
+            return Some(StoreRequest::Revoke(held.lease));
         }
         // Renewal has precedence, because everything else depends on the lease.
         if self.renew_at(&held) <= now {
-            return Some(Ask::Renew(held.lease));
+            return Some(StoreRequest::Renew(held.lease));
         }
         match &self.table {
             Some(table) if now < self.read + self.config.look => self.change(held.lease, table),
-            _ => Some(Ask::Read),
+            _ => Some(StoreRequest::Read),
         }
     }
 
@@ -255,7 +263,7 @@ impl Member {
     }
 
     /// Returns the write that the table requires, if the row would change.
-    fn change(&self, lease: Lease, table: &MemberTable) -> Option<Ask> {
+    fn change(&self, lease: Lease, table: &MemberTable) -> Option<StoreRequest> {
         let own = table.row(lease);
         let others = table.rows.iter().filter(|row| row.lease != lease);
         let mut demands = vec![self.demand];
@@ -272,7 +280,7 @@ impl Member {
         if own.is_some_and(is_same) && self.part == stored {
             return None;
         }
-        Some(Ask::Write {
+        Some(StoreRequest::Write {
             generation: table.generation,
             row: MemberRow {
                 lease,
@@ -292,7 +300,7 @@ impl Member {
         }
         let lease = self.held.map(|held| held.lease);
         let others = table.rows.iter().filter(|row| Some(row.lease) != lease);
-        self.others = others.fold(Stated::ANY, |least, row| least.least(row.stated));
+        self.others = others.fold(StatedMinimum::ANY, |least, row| least.least(row.stated));
         let row = lease.and_then(|lease| table.row(lease));
         let stored = row.map_or(0, |row| row.part);
         self.part = if self.leaves {
@@ -304,8 +312,8 @@ impl Member {
         self.read = now;
     }
 
-    fn on_lost_request(&mut self, now: Instant, ask: Ask) {
-        if let Ask::Write { generation, row } = ask {
+    fn on_lost_request(&mut self, now: Instant, ask: StoreRequest) {
+        if let StoreRequest::Write { generation, row } = ask {
             let part = match self.doubt {
                 Some(doubt) if doubt.generation == generation => doubt.part.min(row.part),
                 _ => row.part,

@@ -1,10 +1,10 @@
 //! The table of a shared minimum, as the store holds it.
 
 /// A part of a minimum, in 1/65536.
-pub type Part = u32;
+pub type MinimumPart = u32;
 
-/// The whole minimum, as a [`Part`].
-pub const ONE: Part = 1 << 16;
+/// The whole minimum, as a [`MinimumPart`].
+pub const ONE: MinimumPart = 1 << 16;
 
 /// The identifier of a lease, which the store assigns and never reuses. The row of a server is
 /// named by its lease.
@@ -13,14 +13,14 @@ pub struct Lease(pub u64);
 
 /// A minimum as a server's configuration states it. Zeroes promise nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Stated {
+pub struct StatedMinimum {
     /// The promised bytes per second.
     pub bytes: u64,
     /// The promised requests per second.
     pub requests: u64,
 }
 
-impl Stated {
+impl StatedMinimum {
     /// The largest value, which exceeds every configuration.
     pub const ANY: Self = Self {
         bytes: u64::MAX,
@@ -38,7 +38,7 @@ impl Stated {
 
     /// Returns a part of the minimum, rounded down.
     #[must_use]
-    pub fn part(self, part: Part) -> Self {
+    pub fn part(self, part: MinimumPart) -> Self {
         // The product of a rate and a part can exceed 64 bits.
         let of = |all: u64| (u128::from(all) * u128::from(part) / u128::from(ONE)) as u64;
         Self {
@@ -54,11 +54,11 @@ pub struct MemberRow {
     /// The lease of the server.
     pub lease: Lease,
     /// The part of the minimum that the server may promise.
-    pub part: Part,
+    pub part: MinimumPart,
     /// The part of the minimum that the server could use.
-    pub demand: Part,
+    pub demand: MinimumPart,
     /// The whole minimum, as stated by the server's configuration.
-    pub stated: Stated,
+    pub stated: StatedMinimum,
 }
 
 impl MemberRow {
@@ -69,7 +69,7 @@ impl MemberRow {
             lease,
             part: ONE,
             demand: ONE,
-            stated: Stated::ANY,
+            stated: StatedMinimum::ANY,
         }
     }
 }
@@ -91,10 +91,14 @@ impl MemberTable {
     }
 
     /// Returns the part of the minimum that is not taken by rows of other leases.
-    pub fn left_by_others(&self, lease: Lease) -> Part {
+    pub fn left_by_others(&self, lease: Lease) -> MinimumPart {
         let others = self.rows.iter().filter(|row| row.lease != lease);
         // Saturating, because unreadable rows count as the whole minimum, so that the sum can
         // exceed it.
-        ONE.saturating_sub(others.map(|row| row.part).fold(0, Part::saturating_add))
+        ONE.saturating_sub(
+            others
+                .map(|row| row.part)
+                .fold(0, MinimumPart::saturating_add),
+        )
     }
 }

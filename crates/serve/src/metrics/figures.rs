@@ -1,8 +1,8 @@
 //! The state of drives, tenants and volumes at one time, as a shard provides it.
 
-use weir_config::Room;
+use weir_config::DriveRoom;
 use weir_core::{Counters, Op, Span, Waits};
-use weir_measure::promise::{Rate, Seconds};
+use weir_measure::promise::{PromisedRate, Seconds};
 use weir_measure::{SplitUs, WaitSplit};
 
 use crate::backend::RemoteState;
@@ -23,7 +23,7 @@ pub struct DriveFigures {
     /// The time during which at least one piece was in flight, in nanoseconds.
     pub busy_ns: u64,
     /// The promised and the remaining capacity, if the caller knows the configuration.
-    pub(crate) room: Room,
+    pub(crate) room: DriveRoom,
     /// The figures of all volumes on the drive.
     pub volumes: Vec<VolumeFigures>,
     /// The figures of all tenants on the drive.
@@ -65,7 +65,7 @@ pub struct VolumeFigures {
     pub(crate) processor_ns: u64,
     pub(crate) latency: LatencyHistogram,
     /// The promised rate, if the volume has a promise.
-    pub rate: Option<Rate>,
+    pub rate: Option<PromisedRate>,
     /// The promised seconds by their verdict.
     pub seconds: Seconds,
     /// The causes that limit the volume's clients.
@@ -87,7 +87,7 @@ pub struct TenantFigures {
     /// The name of the tenant.
     pub name: String,
     /// The promised rate, if the tenant has a promise.
-    pub rate: Option<Rate>,
+    pub rate: Option<PromisedRate>,
     /// The promised seconds by their verdict.
     pub seconds: Seconds,
     /// The causes that limit the tenant's clients.

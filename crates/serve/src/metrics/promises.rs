@@ -1,8 +1,8 @@
 //! The metrics of promises: their results, and the promised and remaining capacity.
 
-use weir_config::{Room, TenantRoom};
+use weir_config::{DriveRoom, TenantRoom};
 use weir_core::Capacity;
-use weir_measure::promise::{Cause, Excuse, Rate, Seconds, Units};
+use weir_measure::promise::{Cause, Excuse, PromisedRate, Seconds, Units};
 
 use super::page::{
     Labels,
@@ -15,7 +15,7 @@ use crate::metrics::figures::DriveFigures;
 /// A promise with its owner and its result.
 struct PromiseMetrics<'a> {
     owner: Labels<'a, 1>,
-    rate: Option<Rate>,
+    rate: Option<PromisedRate>,
     seconds: &'a Seconds,
     causes: &'a Causes,
 }
@@ -85,7 +85,7 @@ pub(super) fn tenants(page: &mut MetricsPage, drives: &[DriveFigures], detail: D
 
 /// Appends the capacity of drives, and the parts of it that are promised and remain.
 pub(super) fn drives(page: &mut MetricsPage, drives: &[DriveFigures]) {
-    type Pick = fn(&Room) -> Option<u64>;
+    type Pick = fn(&DriveRoom) -> Option<u64>;
     /// Returns the capacity in requests, which is optional.
     fn requests(capacity: &Capacity) -> Option<u64> {
         Some(capacity.requests()).filter(|requests| *requests > 0)

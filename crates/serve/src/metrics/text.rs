@@ -299,7 +299,7 @@ mod tests {
     use super::*;
     use weir_core::{Counters, Done, Op, Outcome, Span, StreamId, Waits};
     use weir_measure::SECOND_NS;
-    use weir_measure::promise::{Promise, Rate};
+    use weir_measure::promise::{Promise, PromisedRate};
 
     /// A volume of a tenant that has been read, written and flushed for weeks, has a max, and has
     /// kept, short and excused seconds.
@@ -334,13 +334,17 @@ mod tests {
         tally.bytes = [123_456_789_012_345, 98_765_432_109_876, 0, 0, 0, 0];
         // One kept second, one short second, and then seconds without a request, which are excused.
         let promise = &mut tally.promise;
-        *promise = Promise::new(0, Rate::new(250_000_000, 0));
+        *promise = Promise::new(0, PromisedRate::new(250_000_000, 0));
         let mut pass = |second: u64, bytes: u64| {
             promise.sent(false);
             promise.served(bytes);
-            promise.pass(second * SECOND_NS - 1, weir_measure::Window::default(), 0);
+            promise.pass(
+                second * SECOND_NS - 1,
+                weir_measure::WindowTotals::default(),
+                0,
+            );
             promise.end_request(false);
-            let all = weir_measure::Window {
+            let all = weir_measure::WindowTotals {
                 bytes: bytes + 900_000_000,
                 requests: 1,
             };
@@ -348,7 +352,11 @@ mod tests {
         };
         pass(1, 250_000_000);
         pass(2, 1);
-        promise.pass(200_000 * SECOND_NS, weir_measure::Window::default(), 0);
+        promise.pass(
+            200_000 * SECOND_NS,
+            weir_measure::WindowTotals::default(),
+            0,
+        );
         assert_eq!(promise.seconds().promised, 200_000);
         assert_eq!(
             (promise.seconds().kept, promise.seconds().all_short()),
@@ -388,7 +396,7 @@ mod tests {
             counters: Counters::default(),
             served_ns: 0,
             busy_ns: 0,
-            room: weir_config::Room::default(),
+            room: weir_config::DriveRoom::default(),
             volumes: names.map(|name| volume(&name)).collect(),
             tenants: Vec::new(),
         }

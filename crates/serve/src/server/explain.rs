@@ -7,7 +7,7 @@ use thiserror::Error;
 use weir_core::Span;
 use weir_measure::explain::Explanation;
 
-use super::Server;
+use super::LiveServer;
 use crate::shard::{Mail, ShardAddress};
 
 /// The longest time that a call waits for the shards to pass on the content of their journals.
@@ -79,7 +79,7 @@ impl Explainer {
     }
 }
 
-impl Server {
+impl LiveServer {
     /// Returns a handle that explains the latency of this server's volumes, from any thread.
     pub fn explainer(&self) -> Explainer {
         Explainer::new(

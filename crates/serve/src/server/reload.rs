@@ -4,17 +4,17 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use weir_config::units::Size;
+use weir_config::units::ByteSize;
 use weir_config::{DrivePlan, ListenAddress, Problem, Volume};
 
-use super::{ReloadError, Server, disk, listen_problem};
+use super::{LiveServer, ReloadError, disk, listen_problem};
 use crate::acceptor::{Door, ExportTable, Listener, Sockets, VolumeExport};
 use crate::backend::{self, Grow, Growth};
 use crate::front;
 use crate::setup;
 use crate::shard::{DriveChange, GrownSizes, Mail, ShardError, UnnotifiedClients};
 
-impl Server {
+impl LiveServer {
     /// Applies a changed configuration (contracts, tenants, capacities and volumes), completely or
     /// not at all. Returns when everything is in force, with a line for each change in the words of
     /// the configuration file.
@@ -22,7 +22,7 @@ impl Server {
     /// Volumes whose storage has become larger grow, and virtual machines are notified. Connections
     /// stay. A reload that removes volumes with connections is refused, unless the changed
     /// configuration has `remove_in_use`. In that case, requests in progress on these volumes
-    /// complete (within [`Options::drain`](crate::Options::drain)), and the connections are closed.
+    /// complete (within [`ServerOptions::drain`](crate::Options::drain)), and the connections are closed.
     ///
     /// # Errors
     /// Returns the reason why the configuration is not applied. Each variant of [`ReloadError`]
@@ -70,7 +70,7 @@ impl Server {
             let grown_by_themselves = grown.iter().filter(|(name, _)| unsaid(name));
             changed.extend(
                 grown_by_themselves
-                    .map(|(name, size)| format!("volume.{name} grew to {}", Size(*size))),
+                    .map(|(name, size)| format!("volume.{name} grew to {}", ByteSize(*size))),
             );
             restate(&mut exports, grown, config);
             for created in created {
@@ -106,12 +106,12 @@ impl Server {
         }
     }
 
-    /// Returns the changes that [`Server::reload`] would make, or the reasons for which it would be
+    /// Returns the changes that [`LiveServer::reload`] would make, or the reasons for which it would be
     /// refused, as far as they can be determined without opening, creating or disconnecting
     /// anything.
     ///
     /// # Errors
-    /// Returns the errors that [`Server::reload`] would return.
+    /// Returns the errors that [`LiveServer::reload`] would return.
     pub fn would_reload(&self, config: &weir_config::Server) -> Result<Vec<String>, ReloadError> {
         let reload =
             weir_config::reload(&self.config, &self.plans, config).map_err(ReloadError::Refused)?;
@@ -400,7 +400,7 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         let before = volume("x", "a", "") + &volume("y", "a", "") + &volume("z", "b", "");
         let before = config(&directory, &before);
-        let mut server = Server::start(&before, &crate::Options::default()).unwrap();
+        let mut server = LiveServer::start(&before, &crate::ServerOptions::default()).unwrap();
         let (plans, exports) = (server.plans.clone(), server.exports.clone());
         let after =
             volume("x", "a", ", share = 500") + &volume("new", "a", "") + &volume("z", "b", "");

@@ -1,14 +1,14 @@
 //! The utilisation of a drive, and the service that all its clients get together.
 
 use weir_core::Instant;
-use weir_measure::{SECOND_NS, Window};
+use weir_measure::{SECOND_NS, WindowTotals};
 
 /// Counters of a drive's current second: the service of all clients, and the drive's busy time.
 #[derive(Debug, Default)]
 pub(super) struct DriveCounters {
     /// The end of the current second, in nanoseconds.
     pub(super) ends: u64,
-    pub(super) second: Window,
+    pub(super) second: WindowTotals,
     /// The number of pieces in flight, and the number of all pieces dispatched so far.
     flying: u32,
     dispatched: u64,
@@ -38,7 +38,7 @@ impl DriveCounters {
 
     /// Ends the current second, and begins one that ends at `next`. Returns the service of clients
     /// in the ended second, and true if the drive was busy for at least 95 % of it.
-    pub(super) fn end_second(&mut self, now: Instant, next: u64) -> (Window, bool) {
+    pub(super) fn end_second(&mut self, now: Instant, next: u64) -> (WindowTotals, bool) {
         let busy = self.busy_ns(now);
         let began = self.ends - SECOND_NS;
         let lasted = now.as_nanos().saturating_sub(began);

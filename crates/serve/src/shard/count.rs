@@ -6,8 +6,8 @@ use std::sync::Arc;
 use weir_core::record::{Call, Recorder};
 use weir_core::{Contract, Done, GroupId, Instant, Op, Outcome, PROMISABLE, Span};
 use weir_measure::explain::{Journal, note};
-use weir_measure::promise::{Promise, Rate, RemoteStorage, SecondWaits, Verdict};
-use weir_measure::{SECOND_NS, Window};
+use weir_measure::promise::{Promise, PromiseVerdict, PromisedRate, RemoteStorage, SecondWaits};
+use weir_measure::{SECOND_NS, WindowTotals};
 
 use super::drive::ShardDrive;
 use super::front::ClientRequest;
@@ -31,7 +31,7 @@ pub(super) struct RequestFacts {
 struct EndedSecond<'a> {
     now: Instant,
     /// The service of all clients in this second.
-    second: Window,
+    second: WindowTotals,
     /// The number of the second by the shard's clock.
     number: u64,
     pool: RemoteStorage,
@@ -60,7 +60,7 @@ impl EndedSecond<'_> {
         promise.standing(standing.map(|all| all.map(|of| SecondWaits { busiest, ..of })));
         promise.pool(self.pool);
         promise.pass_with_rulings(self.now.as_nanos(), self.second, limited, |ruling| {
-            if let Verdict::Short { why, .. } = ruling.verdict {
+            if let PromiseVerdict::Short { why, .. } = ruling.verdict {
                 causes.count(why, self.names);
             }
             if let Some(group) = group {
@@ -130,7 +130,7 @@ impl ShardDrive {
     /// Returns the state of the remote storage in a second that began at `began_ns` with the
     /// service `second`. `was_busy` is true if the storage always had requests. It is slow if it
     /// did less than the part of its capacity that can be promised.
-    fn pool(&self, began_ns: u64, second: Window, was_busy: bool) -> RemoteStorage {
+    fn pool(&self, began_ns: u64, second: WindowTotals, was_busy: bool) -> RemoteStorage {
         let volumes = self.volumes.iter().flatten();
         let mut states = volumes.filter_map(|v| v.backend.remote()).peekable();
         // Local storage has no server that could be slow or away.
@@ -192,7 +192,7 @@ impl ShardDrive {
             .into_iter()
             .flatten()
         {
-            promise.pass(now.as_nanos(), Window::default(), 0);
+            promise.pass(now.as_nanos(), WindowTotals::default(), 0);
             tell(promise);
         }
     }
@@ -219,7 +219,7 @@ impl ShardDrive {
                     promise.waits_since(since.as_nanos());
                 }
                 promise.sent(held);
-                promise.asks(ask.op.charge(ask.length.into()));
+                promise.note_request_bytes(ask.op.charge(ask.length.into()));
             });
         }
     }
@@ -284,9 +284,9 @@ impl ShardDrive {
     pub(super) fn apply_promises(&mut self, now: Instant) {
         self.has_new_terms = true;
         for volume in self.volumes.iter_mut().flatten() {
-            let rate = Rate::of(&volume.contract());
+            let rate = PromisedRate::of(&volume.contract());
             let promise = &mut volume.tally.promise;
-            promise.pass(now.as_nanos(), Window::default(), 0);
+            promise.pass(now.as_nanos(), WindowTotals::default(), 0);
             promise.change(rate);
         }
     }
@@ -311,8 +311,10 @@ impl ShardDrive {
                 },
                 |at| before.swap_remove(at),
             );
-            tenant.promise.pass(now.as_nanos(), Window::default(), 0);
-            tenant.promise.change(Rate::of(&contract));
+            tenant
+                .promise
+                .pass(now.as_nanos(), WindowTotals::default(), 0);
+            tenant.promise.change(PromisedRate::of(&contract));
             self.tenants.push(tenant);
         }
         for volume in self.volumes.iter_mut().flatten() {

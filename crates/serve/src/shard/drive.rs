@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use weir_config::units::Size;
-use weir_config::{DrivePlan, Room};
+use weir_config::units::ByteSize;
+use weir_config::{DrivePlan, DriveRoom};
 use weir_core::{
     Completion, Contract, Dispatch, Edit, Flags, GroupId, Instant, Op, Outcome, Output, QueueId,
     SpaceId, StreamId, Tag, Wake,
@@ -242,7 +242,7 @@ impl ShardDrive {
         let Some(volume) = self.volumes[space as usize].as_mut() else {
             return;
         };
-        let (from, to) = (Size(volume.size), Size(size));
+        let (from, to) = (ByteSize(volume.size), ByteSize(size));
         tracing::info!(volume = %volume.name, %from, %to, "the volume has grown");
         volume.backend.resize(size);
         volume.size = size;
@@ -528,7 +528,7 @@ impl ShardDrive {
             served_ns: now.as_nanos(),
             busy_ns: self.counted.busy_ns(now),
             // The metrics fill this in from the configuration.
-            room: Room::default(),
+            room: DriveRoom::default(),
             volumes,
             tenants: tenants.collect(),
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use weir_config::units::Size;
+use weir_config::units::ByteSize;
 
 use weir_config::os_error;
 
@@ -20,7 +20,7 @@ pub enum ShardError {
     #[error("a shard has ended")]
     Over,
     /// The operating system cannot provide a ring with the configured memory.
-    #[error("cannot start a shard: {error} (limits.arena = \"{}\", limits.connections = {connections})", Size(*.arena))]
+    #[error("cannot start a shard: {error} (limits.arena = \"{}\", limits.connections = {connections})", ByteSize(*.arena))]
     Ring {
         /// The reason why opening the ring failed.
         error: weir_uring::RingOpenError,
@@ -71,8 +71,8 @@ pub enum ShardError {
     /// smaller size.
     #[error(
         "volume {volume}: its storage has shrunk to {} from {}, but a volume cannot shrink while the server is running; restore the size of the storage, or restart the server",
-        Size(*.now),
-        Size(*.was)
+        ByteSize(*.now),
+        ByteSize(*.was)
     )]
     Shrunk {
         /// The name of the volume.

@@ -5,11 +5,11 @@
 //! parts hangs, because the shard checks at the beginning of each turn.
 
 use weir_core::{Edit, Instant};
-use weir_measure::Window;
-use weir_measure::promise::Rate;
+use weir_measure::WindowTotals;
+use weir_measure::promise::PromisedRate;
 
 use super::drive::ShardDrive;
-use super::shared::{Held, SharedPart, Used};
+use super::shared::{HeldPart, PartUsage, SharedPart};
 
 impl ShardDrive {
     /// Applies the part of a volume's minimum. Returns how much the volume has used, or `None` if
@@ -17,8 +17,8 @@ impl ShardDrive {
     pub(super) fn set_held_part(
         &mut self,
         now: Instant,
-        (name, held, until): (&str, &Held, Instant),
-    ) -> Option<Used> {
+        (name, held, until): (&str, &HeldPart, Instant),
+    ) -> Option<PartUsage> {
         let space = self.plan.volumes.get(name)?.space.0 as usize;
         self.pass_seconds(now);
         let volume = self.volumes[space].as_mut()?;
@@ -36,8 +36,10 @@ impl ShardDrive {
             self.volumes[space].as_mut()?.shared = before;
         }
         let tally = &mut self.volumes[space].as_mut()?.tally;
-        tally.promise.pass(now.as_nanos(), Window::default(), 0);
-        Some(Used {
+        tally
+            .promise
+            .pass(now.as_nanos(), WindowTotals::default(), 0);
+        Some(PartUsage {
             bytes: tally.bytes.iter().sum(),
             requests: tally.requests.iter().sum(),
             waited_ns: tally.promise.waited_ns(),
@@ -95,9 +97,9 @@ impl ShardDrive {
         self.touched = true;
         for &space in spaces {
             if let Some(volume) = &mut self.volumes[space as usize] {
-                let rate = Rate::of(&volume.contract());
+                let rate = PromisedRate::of(&volume.contract());
                 let promise = &mut volume.tally.promise;
-                promise.pass(since.as_nanos(), Window::default(), 0);
+                promise.pass(since.as_nanos(), WindowTotals::default(), 0);
                 promise.change(rate);
                 self.new_mins.push(space);
             }

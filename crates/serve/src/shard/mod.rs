@@ -76,7 +76,7 @@ pub(crate) use front::{
 pub(crate) use memory::{PAGE, cost};
 pub(crate) use payload::is_direct;
 pub(crate) use seen::JournalView;
-pub use shared::{Held, Used};
+pub use shared::{HeldPart, PartUsage};
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
 pub(crate) use volume::{TenantTerms, VolumeSetup, VolumeTerms};
 
@@ -117,8 +117,8 @@ pub(crate) enum Mail {
     /// `None` if the volume is not on this shard.
     Hold {
         volume: String,
-        held: Held,
-        used: Sender<Option<Used>>,
+        held: HeldPart,
+        used: Sender<Option<PartUsage>>,
     },
     /// Return the storage of those of these volumes that can grow.
     Growable {
@@ -144,7 +144,7 @@ pub(crate) struct DriveSetup {
     pub(crate) plan: DrivePlan,
     /// The configuration of the modelled drive, if there is one, and the time that its answers are
     /// sent early.
-    pub(crate) model: Option<(weir_model::drive::Config, Span)>,
+    pub(crate) model: Option<(weir_model::drive::DriveConfig, Span)>,
     pub(crate) volumes: Vec<VolumeSetup>,
     pub(crate) tape: Option<Tape>,
 }

@@ -2,14 +2,14 @@
 //! carried out by the memory behind it.
 
 use weir_core::{Dispatch, Instant, Op, Span, Tag};
-use weir_model::drive::{Drive, QueueFull};
+use weir_model::drive::{DriveModel, QueueFull};
 
 use crate::backend::BackendJob;
 
 /// The timing model of a drive, in front of volumes in memory.
 #[derive(Debug)]
 pub(crate) struct ModelledDrive {
-    drive: Box<dyn Drive>,
+    drive: Box<dyn DriveModel>,
     /// The time that a request takes from the client to the drive and back. Answers are advanced by
     /// it.
     path: Span,
@@ -26,7 +26,7 @@ pub(crate) struct ModelledDrive {
 impl ModelledDrive {
     /// Creates a drive for `spaces` spaces.
     pub(crate) fn new(
-        config: &weir_model::drive::Config,
+        config: &weir_model::drive::DriveConfig,
         path: Span,
         spaces: u32,
     ) -> Result<Self, weir_core::rule::RuleViolation> {
@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn volumes_stay_contiguous_when_others_come_and_go() {
-        let config = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+        let config =
+            weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
         let mut model = ModelledDrive::new(&config, Span::ZERO, 4).unwrap();
         let bases =
             |model: &ModelledDrive| -> Vec<u64> { model.places.iter().map(|p| p.1).collect() };

@@ -30,7 +30,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use weir_core::{Instant, Op, Span};
-use weir_measure::promise::{Rate, Units};
+use weir_measure::promise::{PromisedRate, Units};
 
 use crate::places::Peer;
 use crate::slab::Slab;
@@ -120,7 +120,7 @@ pub(super) struct ProcessorTerms {
     /// least 1.
     pub(super) weight: u64,
     /// The min of the volume itself.
-    pub(super) min: Option<Rate>,
+    pub(super) min: Option<PromisedRate>,
     /// The number of its tenant on its drive, if the tenant has a min.
     pub(super) tenant: Option<usize>,
 }
@@ -131,7 +131,7 @@ pub(super) struct DriveTerms {
     /// The terms by the number of the space.
     pub(super) volumes: Vec<Option<ProcessorTerms>>,
     /// The mins of the drive's tenants.
-    pub(super) tenants: Vec<Option<Rate>>,
+    pub(super) tenants: Vec<Option<PromisedRate>>,
 }
 
 /// A volume of the shard: its drive and its space.
@@ -198,7 +198,7 @@ struct VolumeAccount {
 /// The reservation clock of a min.
 #[derive(Clone, Copy, Debug)]
 struct MinClock {
-    rate: Rate,
+    rate: PromisedRate,
     /// The time up to which the min is fulfilled by past service.
     at: Instant,
 }
@@ -310,7 +310,7 @@ impl ClientSchedule {
 
     /// Replaces the min of a volume, whose clock continues. The time is proportional to the number
     /// of tenants, unless the volume had no min before.
-    pub(super) fn set_min(&mut self, (drive, space): VolumeId, min: Option<Rate>) {
+    pub(super) fn set_min(&mut self, (drive, space): VolumeId, min: Option<PromisedRate>) {
         let drive = &mut self.drives[drive];
         let account = &mut drive.volumes[space as usize];
         let before = account.min;
@@ -646,7 +646,7 @@ fn size(min: Option<MinClock>) -> u64 {
 }
 
 /// Returns a reservation with a new rate that continues the clock of the old one.
-fn renewed(rate: Option<Rate>, was: Option<MinClock>) -> Option<MinClock> {
+fn renewed(rate: Option<PromisedRate>, was: Option<MinClock>) -> Option<MinClock> {
     let at = was.map_or(Instant::ZERO, |was| was.at);
     rate.map(|rate| MinClock { rate, at })
 }
@@ -675,7 +675,7 @@ mod tests {
     fn volume(weight: u64, min: u64) -> ProcessorTerms {
         ProcessorTerms {
             weight,
-            min: Rate::new(min, 0),
+            min: PromisedRate::new(min, 0),
             tenant: None,
         }
     }
@@ -868,7 +868,7 @@ mod tests {
                     schedule.set_terms(0, terms);
                 }
                 if rng.range(0, 20) == 0 {
-                    schedule.set_min((0, client), Rate::new(rng.range(0, 9) * MB, 0));
+                    schedule.set_min((0, client), PromisedRate::new(rng.range(0, 9) * MB, 0));
                     let mins = schedule.drives[0].volumes.iter().map(|v| size(v.min));
                     assert_eq!(schedule.promised, mins.sum::<u64>());
                 }

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_core::record::{Call, Observed, Observer, Recorder};
+use weir_core::record::{Call, ObservedLayer, Observer, Recorder};
 use weir_core::{GroupId, Instant, Layer};
 use weir_measure::explain::{Journal, JournalSnapshot};
 
 /// A layer that reports all its calls to a [`LayerObservers`].
-pub(crate) type ShardLayer = Observed<LayerObservers>;
+pub(crate) type ShardLayer = ObservedLayer<LayerObservers>;
 
 /// The observers of a layer.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use weir_core::{Contract, Instant};
 
 /// The part of a volume's shared minimum that this server holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Held {
+pub struct HeldPart {
     /// Bytes per second that this server promises.
     pub min: u64,
     /// Requests per second that this server promises.
@@ -19,7 +19,7 @@ pub struct Held {
 
 /// The service that a volume has received since it was added, and the waiting time of its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Used {
+pub struct PartUsage {
     /// Bytes of requests that completed without an error.
     pub bytes: u64,
     /// The number of these requests.
@@ -28,7 +28,7 @@ pub struct Used {
     pub waited_ns: u64,
 }
 
-/// A [`Held`] part in the shard's time.
+/// A [`HeldPart`] part in the shard's time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SharedPart {
     min: u64,
@@ -50,7 +50,7 @@ impl SharedPart {
         }
     }
 
-    pub(super) fn new(held: &Held, until: Instant) -> Self {
+    pub(super) fn new(held: &HeldPart, until: Instant) -> Self {
         Self {
             min: held.min,
             min_iops: held.min_iops,

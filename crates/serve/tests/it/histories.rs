@@ -7,7 +7,8 @@ use std::thread;
 use weir_core::random::Rng;
 use weir_core::{Instant, Span};
 use weir_serve::gateway::{
-    Answer, Ask, Config, Lease, Member, MemberRow, MemberTable, ONE, Part, Stated, fair,
+    GatewayMember, Lease, MemberConfig, MemberRow, MemberTable, MinimumPart, ONE, StatedMinimum,
+    StoreReply, StoreRequest, fair,
 };
 
 const MS: u64 = 1_000_000;
@@ -36,37 +37,39 @@ impl FakeStore {
             .retain(|row| leases.contains_key(&row.lease));
     }
 
-    fn carry_out(&mut self, ask: &Ask, now: u64, ttl: u64) -> Answer {
+    fn carry_out(&mut self, ask: &StoreRequest, now: u64, ttl: u64) -> StoreReply {
         self.expire(now);
         match *ask {
-            Ask::Grant => {
+            StoreRequest::Grant => {
                 self.last += 1;
                 self.leases.insert(Lease(self.last), now + ttl);
-                Answer::Granted(Lease(self.last))
+                StoreReply::Granted(Lease(self.last))
             }
-            Ask::Renew(lease) => match self.leases.get_mut(&lease) {
+            StoreRequest::Renew(lease) => match self.leases.get_mut(&lease) {
                 Some(until) => {
                     *until = now + ttl;
-                    Answer::Renewed
+                    StoreReply::Renewed
                 }
-                None => Answer::Gone,
+                None => StoreReply::Gone,
             },
-            Ask::Revoke(lease) => {
+            StoreRequest::Revoke(lease) => {
                 self.leases.remove(&lease);
                 self.expire(now);
-                Answer::Gone
+                StoreReply::Gone
             }
-            Ask::Read => Answer::Table(self.table.clone()),
+            StoreRequest::Read => StoreReply::Table(self.table.clone()),
             // The comparison with the generation is that of a transaction in etcd.
-            Ask::Write { generation, .. } if generation != self.table.generation => {
-                Answer::Table(self.table.clone())
+            StoreRequest::Write { generation, .. } if generation != self.table.generation => {
+                StoreReply::Table(self.table.clone())
             }
-            Ask::Write { row, .. } if !self.leases.contains_key(&row.lease) => Answer::Gone,
-            Ask::Write { row, .. } => {
+            StoreRequest::Write { row, .. } if !self.leases.contains_key(&row.lease) => {
+                StoreReply::Gone
+            }
+            StoreRequest::Write { row, .. } => {
                 self.table.generation += 1;
                 self.table.rows.retain(|other| other.lease != row.lease);
                 self.table.rows.push(row);
-                Answer::Written(self.table.generation)
+                StoreReply::Written(self.table.generation)
             }
         }
     }
@@ -85,12 +88,12 @@ enum HistoryEvent {
 }
 
 struct GatewayServer {
-    member: Member,
+    member: GatewayMember,
     /// The deviation of the server's clock, in millionths.
     drift: i64,
     alive: bool,
     reachable: bool,
-    demand: Part,
+    demand: MinimumPart,
     /// The number of the last request, and whether it is unanswered.
     asked: u64,
     open: bool,
@@ -102,7 +105,7 @@ impl GatewayServer {
         Instant::from_nanos((i128::from(now) + off) as u64)
     }
 
-    fn part(&self, now: u64) -> Part {
+    fn part(&self, now: u64) -> MinimumPart {
         if self.alive {
             self.member.part(self.clock(now))
         } else {
@@ -114,13 +117,13 @@ impl GatewayServer {
 struct GatewayHistory {
     rng: Rng,
     now: u64,
-    config: Config,
+    config: MemberConfig,
     servers: Vec<GatewayServer>,
     store: FakeStore,
     events: BTreeSet<(u64, u64, HistoryEvent)>,
     last: u64,
-    asks: Vec<Ask>,
-    answers: Vec<Answer>,
+    asks: Vec<StoreRequest>,
+    answers: Vec<StoreReply>,
     /// The number of messages in a thousand that are lost.
     lost: u64,
     /// The largest time between two failures, in milliseconds.
@@ -132,13 +135,13 @@ impl GatewayHistory {
         let mut rng = Rng::new(seed);
         let ttl = rng.range(400, 5_000);
         let drift = [2_000, 100_000][rng.range(0, 1) as usize];
-        let config = Config {
+        let config = MemberConfig {
             ttl: Span::from_millis(ttl),
             look: Span::from_millis(ttl / rng.range(5, 40)),
             drift,
         };
         let servers = (0..rng.range(1, 5)).map(|_| GatewayServer {
-            member: Member::new(config),
+            member: GatewayMember::new(config),
             // The difference between any two clocks stays below the configured drift, which the
             // leases allow for.
             drift: rng.range(0, 95 * u64::from(drift) / 100).cast_signed()
@@ -182,7 +185,7 @@ impl GatewayHistory {
         let demand = match self.rng.range(0, 3) {
             0 => 0,
             1 => ONE,
-            _ => self.rng.range(0, u64::from(ONE) - 1) as Part,
+            _ => self.rng.range(0, u64::from(ONE) - 1) as MinimumPart,
         };
         self.servers[at].demand = demand;
         self.servers[at].member.set_demand(demand);
@@ -230,7 +233,7 @@ impl GatewayHistory {
         }
     }
 
-    fn answer(&mut self, at: usize, answer: Answer) {
+    fn answer(&mut self, at: usize, answer: StoreReply) {
         let clock = self.servers[at].clock(self.now);
         self.servers[at].open = false;
         self.servers[at].member.answer(clock, answer);
@@ -266,7 +269,7 @@ impl GatewayHistory {
             HistoryEvent::GivesUp(at, number) => {
                 let server = &self.servers[at];
                 if server.alive && server.open && server.asked == number {
-                    self.answer(at, Answer::Lost);
+                    self.answer(at, StoreReply::Lost);
                 }
             }
             HistoryEvent::Trouble => self.trouble(),
@@ -292,7 +295,7 @@ impl GatewayHistory {
     /// Starts a server again, or another process in its place. It has no memory of earlier events.
     fn begin(&mut self, at: usize) {
         let server = &mut self.servers[at];
-        server.member = Member::new(self.config);
+        server.member = GatewayMember::new(self.config);
         server.member.set_demand(server.demand);
         server.alive = true;
         server.asked += 1;
@@ -307,9 +310,9 @@ impl GatewayHistory {
             }
             self.now = at;
             self.step(event);
-            let parts: Vec<Part> = self.servers.iter().map(|s| s.part(at)).collect();
+            let parts: Vec<MinimumPart> = self.servers.iter().map(|s| s.part(at)).collect();
             assert!(
-                parts.iter().sum::<Part>() <= ONE,
+                parts.iter().sum::<MinimumPart>() <= ONE,
                 "seed {seed}: {parts:?} at {at} ns"
             );
         }
@@ -336,10 +339,10 @@ impl GatewayHistory {
         let living: Vec<&GatewayServer> = (self.servers.iter())
             .filter(|s| s.alive && !s.member.has_left())
             .collect();
-        let demands: Vec<Part> = living.iter().map(|s| s.demand).collect();
+        let demands: Vec<MinimumPart> = living.iter().map(|s| s.demand).collect();
         // A server without demand is given up to 1/64 of the whole, and small changes of demand are
         // not written.
-        let slack = ONE / 64 * (living.len() as Part + 1);
+        let slack = ONE / 64 * (living.len() as MinimumPart + 1);
         for (place, server) in living.iter().enumerate() {
             let part = server.part(self.now);
             let fair = fair(&demands, place);
@@ -399,45 +402,45 @@ fn a_hundred_thousand_histories_keep_the_sum() {
 
 #[test]
 fn a_write_that_is_late_does_not_lower_what_is_used() {
-    let mut member = Member::new(Config::default());
+    let mut member = GatewayMember::new(MemberConfig::default());
     let at = |ms| Instant::ZERO + Span::from_millis(ms);
     let lease = Lease(1);
     let row = |part, demand| MemberRow {
         lease,
         part,
         demand,
-        stated: Stated::default(),
+        stated: StatedMinimum::default(),
     };
     member.set_demand(ONE);
     // Stage 1: the member obtains a lease and the whole minimum.
-    assert_eq!(member.poll(at(0)), Some(Ask::Grant));
-    member.answer(at(1), Answer::Granted(lease));
-    assert_eq!(member.poll(at(1)), Some(Ask::Read));
-    member.answer(at(2), Answer::Table(MemberTable::default()));
-    let ask = Ask::Write {
+    assert_eq!(member.poll(at(0)), Some(StoreRequest::Grant));
+    member.answer(at(1), StoreReply::Granted(lease));
+    assert_eq!(member.poll(at(1)), Some(StoreRequest::Read));
+    member.answer(at(2), StoreReply::Table(MemberTable::default()));
+    let ask = StoreRequest::Write {
         generation: 0,
         row: row(ONE, ONE),
     };
     assert_eq!(member.poll(at(2)), Some(ask));
     assert_eq!(member.part(at(2)), 0, "it is not there yet");
-    member.answer(at(3), Answer::Written(1));
+    member.answer(at(3), StoreReply::Written(1));
     assert_eq!(member.part(at(3)), ONE);
 
     // Stage 2: it lowers its part, and the answer to the write is lost.
     member.set_demand(ONE / 2);
-    let ask = Ask::Write {
+    let ask = StoreRequest::Write {
         generation: 1,
         row: row(ONE / 2, ONE / 2),
     };
     assert_eq!(member.poll(at(4)), Some(ask));
     assert_eq!(member.part(at(4)), ONE / 2, "less at once");
-    member.answer(at(5), Answer::Lost);
+    member.answer(at(5), StoreReply::Lost);
     member.set_demand(ONE);
-    assert_eq!(member.poll(at(200)), Some(Ask::Read));
+    assert_eq!(member.poll(at(200)), Some(StoreRequest::Read));
     let rows = vec![row(ONE, ONE)];
     member.answer(
         at(201),
-        Answer::Table(MemberTable {
+        StoreReply::Table(MemberTable {
             generation: 1,
             rows,
         }),
@@ -445,26 +448,26 @@ fn a_write_that_is_late_does_not_lower_what_is_used() {
     // The lost write may still be carried out, so only the smaller part is safe.
     assert_eq!(member.part(at(201)), ONE / 2, "the write may be done yet");
     // Stage 3: a write with the same generation succeeds, which excludes the lost one.
-    let ask = Ask::Write {
+    let ask = StoreRequest::Write {
         generation: 1,
         row: row(ONE, ONE),
     };
     assert_eq!(member.poll(at(201)), Some(ask));
-    member.answer(at(202), Answer::Written(2));
+    member.answer(at(202), StoreReply::Written(2));
     assert_eq!(member.part(at(202)), ONE, "now it cannot");
     assert_eq!(member.part(at(4_950)), 0, "the lease is nearly over");
 }
 
 #[test]
 fn where_servers_state_different_minimums_the_least_is_split() {
-    let mut member = Member::new(Config::default());
+    let mut member = GatewayMember::new(MemberConfig::default());
     let at = |ms| Instant::ZERO + Span::from_millis(ms);
-    let stated = |bytes| Stated { bytes, requests: 0 };
+    let stated = |bytes| StatedMinimum { bytes, requests: 0 };
     member.set_stated(stated(100));
     assert_eq!(member.agreed(), stated(100));
-    assert_eq!(member.poll(at(0)), Some(Ask::Grant));
-    member.answer(at(1), Answer::Granted(Lease(1)));
-    assert_eq!(member.poll(at(1)), Some(Ask::Read));
+    assert_eq!(member.poll(at(0)), Some(StoreRequest::Grant));
+    member.answer(at(1), StoreReply::Granted(Lease(1)));
+    assert_eq!(member.poll(at(1)), Some(StoreRequest::Read));
     let other = |bytes| MemberRow {
         lease: Lease(2),
         part: 0,
@@ -476,13 +479,13 @@ fn where_servers_state_different_minimums_the_least_is_split() {
         rows: vec![other(bytes)],
     };
     // Another server states 60, so the smaller of 60 and 100 is shared.
-    member.answer(at(2), Answer::Table(table(3, 60)));
+    member.answer(at(2), StoreReply::Table(table(3, 60)));
     assert_eq!(member.agreed(), stated(60));
-    let Some(Ask::Write { row, .. }) = member.poll(at(2)) else {
+    let Some(StoreRequest::Write { row, .. }) = member.poll(at(2)) else {
         panic!("it has no row yet");
     };
     assert_eq!(row.stated, stated(100), "each says its own");
-    member.answer(at(3), Answer::Table(table(4, 200)));
+    member.answer(at(3), StoreReply::Table(table(4, 200)));
     assert_eq!(member.agreed(), stated(100));
     member.set_stated(stated(300));
     assert_eq!(member.agreed(), stated(200));

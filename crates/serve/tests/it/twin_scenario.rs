@@ -29,7 +29,7 @@ use weir_core::{Contract, Max, Span};
 use weir_measure::Meter;
 use weir_model::drive::null;
 use weir_model::load::{Arrival, Program};
-use weir_sim::{CpuStall, Machine, Path, Policy, Run, Scenario};
+use weir_sim::{CpuStall, Machine, Path, Policy, Scenario, SimRun};
 
 /// The tolerance between live and simulated figures, as a fraction, in the best of some attempts.
 /// Other processes can only increase the difference.
@@ -59,14 +59,14 @@ const QUIET: Duration = Duration::from_micros(150);
 const PATIENCE: u32 = 30;
 
 /// The drive, with 4 tags and a service time of 500 us.
-const DRIVE: null::Config = null::Config {
+const DRIVE: null::NullConfig = null::NullConfig {
     service: Span::from_micros(500),
     tags: 4,
     queues: 1,
     link: 250_000_000,
     tick: Span::ZERO,
     wake: Span::ZERO,
-    command: null::Config::COMMAND,
+    command: null::NullConfig::COMMAND,
 };
 
 /// A client with its contract, also in the form of the configuration.
@@ -218,16 +218,16 @@ fn live(site: &TestSite, clients: &[TwinClient], served: &mut [VolumeService]) -
 fn simulated(clients: &[TwinClient], path: Path, rounds: &[LiveRound]) -> Vec<TwinFigures> {
     let mut meters: Vec<Meter> = Vec::new();
     for (number, round) in (0..).zip(rounds) {
-        let drive = weir_model::drive::Config::Null(DRIVE);
+        let drive = weir_model::drive::DriveConfig::Null(DRIVE);
         let mut scenario = Scenario::new("twin", drive, span(LENGTH));
         scenario.capacity = DRIVE.capacity();
         scenario.warm_up = span(WARM_UP);
         scenario.path = path;
         scenario.machine = round.naps.machine();
         for client in clients {
-            scenario.tenant(client.name, client.contract, SIZE, client.program);
+            scenario.add_client_with_group(client.name, client.contract, SIZE, client.program);
         }
-        let run = Run::new(&scenario, &Policy::contract(), number).unwrap();
+        let run = SimRun::new(&scenario, &Policy::contract(), number).unwrap();
         let results = run.run(|_| {}).unwrap();
         for (i, client) in results.clients.into_iter().enumerate() {
             match meters.get_mut(i) {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
-use weir_serve::{Options, Server, StartError};
+use weir_serve::{LiveServer, ServerOptions, StartError};
 use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 use crate::tools::program::skip;
@@ -75,13 +75,13 @@ impl TestLoopDevice {
         parse(&text)
     }
 
-    fn start(&self, more: &str) -> Result<Server, StartError> {
-        Server::start(&self.config(more), &Options::default())
+    fn start(&self, more: &str) -> Result<LiveServer, StartError> {
+        LiveServer::start(&self.config(more), &ServerOptions::default())
     }
 
     /// Starts a server once the device is not in use. After a device was created or unmounted, the
     /// system opens it for a moment.
-    fn start_soon(&self, more: &str) -> Server {
+    fn start_soon(&self, more: &str) -> LiveServer {
         let mut server = None;
         until("the device is in use", || {
             server = self.start(more).ok();

@@ -12,9 +12,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use weir_core::Span;
-use weir_serve::gateway::{Answer, Ask, Config, Etcd, Lease, MemberRow, MemberTable, ONE, Stated};
+use weir_serve::gateway::{
+    Etcd, Lease, MemberConfig, MemberRow, MemberTable, ONE, StatedMinimum, StoreReply, StoreRequest,
+};
 
-const CONFIG: Config = Config {
+const CONFIG: MemberConfig = MemberConfig {
     ttl: Span::from_secs(2),
     look: Span::from_millis(500),
     drift: 10_000,
@@ -105,7 +107,7 @@ fn etcd(endpoints: &[&FakeEndpoint]) -> Etcd {
     )
 }
 
-fn ask(etcd: &mut Etcd, ask: Ask) -> Result<Answer, String> {
+fn ask(etcd: &mut Etcd, ask: StoreRequest) -> Result<StoreReply, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -121,7 +123,7 @@ const ROW: MemberRow = MemberRow {
     lease: Lease(0x1234),
     part: ONE / 2,
     demand: ONE,
-    stated: Stated {
+    stated: StatedMinimum {
         bytes: 10_000_000,
         requests: 0,
     },
@@ -129,8 +131,8 @@ const ROW: MemberRow = MemberRow {
 const KEY: &str = "/weir/alpha/member/0000000000001234";
 const TEXT: &str = "part=32768/65536 demand=65536/65536 min=10000000 min_iops=0 by=host/1";
 
-fn write() -> Ask {
-    Ask::Write {
+fn write() -> StoreRequest {
+    StoreRequest::Write {
         generation: 41,
         row: ROW,
     }
@@ -158,20 +160,32 @@ fn leases_are_granted_renewed_and_revoked() {
     ]);
     let mut etcd = etcd(&[&fake]);
     let lease = Lease(0x1234);
-    assert_eq!(ask(&mut etcd, Ask::Grant), Ok(Answer::Granted(lease)));
-    let short = ask(&mut etcd, Ask::Grant).unwrap_err();
+    assert_eq!(
+        ask(&mut etcd, StoreRequest::Grant),
+        Ok(StoreReply::Granted(lease))
+    );
+    let short = ask(&mut etcd, StoreRequest::Grant).unwrap_err();
     assert!(
         short.contains("not in the form of etcd"),
         "a lease that is too short: {short}"
     );
-    assert_eq!(ask(&mut etcd, Ask::Renew(lease)), Ok(Answer::Renewed));
     assert_eq!(
-        ask(&mut etcd, Ask::Renew(lease)),
-        Ok(Answer::Gone),
+        ask(&mut etcd, StoreRequest::Renew(lease)),
+        Ok(StoreReply::Renewed)
+    );
+    assert_eq!(
+        ask(&mut etcd, StoreRequest::Renew(lease)),
+        Ok(StoreReply::Gone),
         "no time is left"
     );
-    assert_eq!(ask(&mut etcd, Ask::Revoke(lease)), Ok(Answer::Gone));
-    assert_eq!(ask(&mut etcd, Ask::Revoke(lease)), Ok(Answer::Gone));
+    assert_eq!(
+        ask(&mut etcd, StoreRequest::Revoke(lease)),
+        Ok(StoreReply::Gone)
+    );
+    assert_eq!(
+        ask(&mut etcd, StoreRequest::Revoke(lease)),
+        Ok(StoreReply::Gone)
+    );
     let asked = fake.asked();
     let named = json!({ "ID": "4660" });
     assert_eq!(
@@ -190,12 +204,12 @@ fn a_write_compares_the_generation_and_puts_both() {
         json!({ "header": { "revision": "43" }, "responses": [{ "response_range": table }] }),
     ]);
     let mut etcd = etcd(&[&fake]);
-    assert_eq!(ask(&mut etcd, write()), Ok(Answer::Written(43)));
+    assert_eq!(ask(&mut etcd, write()), Ok(StoreReply::Written(43)));
     let other = MemberTable {
         generation: 42,
         rows: Vec::new(),
     };
-    assert_eq!(ask(&mut etcd, write()), Ok(Answer::Table(other)));
+    assert_eq!(ask(&mut etcd, write()), Ok(StoreReply::Table(other)));
     let (path, body) = &fake.asked()[0];
     assert_eq!(path, "/v3/kv/txn");
     let generation = b64("/weir/alpha/generation");
@@ -236,13 +250,21 @@ fn unreadable_rows_count_as_servers_that_hold_everything() {
         rows: vec![ROW, unreadable, unreadable, unreadable],
     };
     assert_eq!(table.left_by_others(ROW.lease), 0);
-    assert_eq!(ask(&mut etcd, Ask::Read), Ok(Answer::Table(table)));
-    assert_eq!(etcd.strange().len(), 3, "{:?}", etcd.strange());
     assert_eq!(
-        ask(&mut etcd, Ask::Read),
-        Ok(Answer::Table(MemberTable::default()))
+        ask(&mut etcd, StoreRequest::Read),
+        Ok(StoreReply::Table(table))
     );
-    assert!(etcd.strange().is_empty());
+    assert_eq!(
+        etcd.unreadable_keys().len(),
+        3,
+        "{:?}",
+        etcd.unreadable_keys()
+    );
+    assert_eq!(
+        ask(&mut etcd, StoreRequest::Read),
+        Ok(StoreReply::Table(MemberTable::default()))
+    );
+    assert!(etcd.unreadable_keys().is_empty());
 }
 
 #[test]
@@ -258,16 +280,16 @@ fn the_next_endpoint_is_asked_where_one_does_not_answer_and_stays_the_first() {
     let mut etcd = etcd(&[&hangs, &closes, &headless, &good]);
     let begun = Instant::now();
     assert_eq!(
-        ask(&mut etcd, Ask::Read),
-        Ok(Answer::Table(MemberTable::default()))
+        ask(&mut etcd, StoreRequest::Read),
+        Ok(StoreReply::Table(MemberTable::default()))
     );
     let took = begun.elapsed();
     // All endpoints together have a quarter of the lease, which is 500 ms. The first of four has a
     // quarter of that.
     assert!(took < Duration::from_millis(450), "{took:?}");
     assert_eq!(
-        ask(&mut etcd, Ask::Read),
-        Ok(Answer::Table(MemberTable::default()))
+        ask(&mut etcd, StoreRequest::Read),
+        Ok(StoreReply::Table(MemberTable::default()))
     );
     assert_eq!(hangs.asked().len(), 1);
     assert_eq!(good.asked().len(), 2);

@@ -11,7 +11,7 @@ use crate::tools::raw::{PATIENCE, Raw, RawStream, deaf};
 use crate::tools::{TestSite, log, until};
 use rustix::net::{AddressFamily, SocketType};
 use weir_config::ListenAddress;
-use weir_wire::nbd::client::HandshakeConfig;
+use weir_wire::nbd::client::ClientHandshakeConfig;
 
 const ONE: &str =
     "[drive.memory]\n[volume.v]\ndrive = \"memory\"\nmemory = true\nsize = \"16MiB\"\n";
@@ -116,7 +116,7 @@ fn from(host: [u8; 4], to: &ListenAddress) -> std::io::Result<Raw> {
     rustix::net::connect(&socket, to)?;
     let stream = RawStream(socket.into());
     stream.patience(PATIENCE);
-    Raw::over(stream, HandshakeConfig::new("v"))
+    Raw::over(stream, ClientHandshakeConfig::new("v"))
 }
 
 /// Reads over each connection, and removes those that have ended.

@@ -12,7 +12,7 @@ use crate::tools::guest::{DATA, GUEST, NO_STATUS, SIZE, TestGuest, doubles, infl
 use crate::tools::{TestSite, log, pattern};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use weir_wire::ring::split::UsedHead;
-use weir_wire::vhost::Code;
+use weir_wire::vhost::MessageCode;
 use weir_wire::virtio_blk::{CONFIG_LEN, feature};
 
 // The request types and status values of virtio (virtio 1.2, section 5.2.6).
@@ -124,8 +124,8 @@ fn a_server_without_nbd_serves_its_guests() {
         "[drive.d]\n[volume.alpha]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nlisten = {{ vhost = \"{}/alpha\" }}\n",
         files.path().display()
     );
-    let options = weir_serve::Options::default();
-    let server = weir_serve::Server::start(&tools::parse(&text), &options).unwrap();
+    let options = weir_serve::ServerOptions::default();
+    let server = weir_serve::LiveServer::start(&tools::parse(&text), &options).unwrap();
     let mut guest = TestGuest::start(&files.path().join("alpha"), 1);
     guest.write(0, &[7; 512]);
     assert_eq!(guest.read(0, 512), [7; 512]);
@@ -148,8 +148,8 @@ fn both_front_ends_of_a_volume_see_the_same() {
 fn capacity(guest: &TestGuest) -> u64 {
     let all = CONFIG_LEN as u32;
     let asked = [words(&[0, all, 0]), vec![0; CONFIG_LEN]].concat();
-    guest.send(Code::GET_CONFIG, 0, &asked, &[]);
-    let answer = guest.answer(Code::GET_CONFIG).expect("an answer");
+    guest.send(MessageCode::GET_CONFIG, 0, &asked, &[]);
+    let answer = guest.answer(MessageCode::GET_CONFIG).expect("an answer");
     u64::from_le_bytes(answer[12..20].try_into().unwrap())
 }
 
@@ -246,7 +246,7 @@ fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
         };
         ours.set_read_timeout(Some(Duration::from_secs(10)))
             .unwrap();
-        guest.tell(Code::SET_BACKEND_REQ_FD, &[], &[theirs.as_fd()]);
+        guest.tell(MessageCode::SET_BACKEND_REQ_FD, &[], &[theirs.as_fd()]);
         let mut before = tools::raw::Raw::open(&site.unix, name).unwrap();
         let old = 16 + 16 * round;
         // A MiB has 1 << 11 sectors of 512 bytes.
@@ -390,8 +390,8 @@ fn a_queue_that_makes_no_sense_is_broken_and_others_go_on() {
     guest.write(9, &[2; 512]);
     assert_eq!(other.read(9, 512), [2; 512]);
     // When the queue is stopped and set up again, it is served again.
-    guest.send(Code::GET_VRING_BASE, 0, &words(&[1, 0]), &[]);
-    guest.answer(Code::GET_VRING_BASE).unwrap();
+    guest.send(MessageCode::GET_VRING_BASE, 0, &words(&[1, 0]), &[]);
+    guest.answer(MessageCode::GET_VRING_BASE).unwrap();
     guest.put(0x4000 + 0x1000 + 2, &[0, 0]);
     guest.tell_queue(1, 0);
     assert_eq!(guest.request(1, OUT, 0, &[4; 512]), OK);
@@ -412,43 +412,43 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
         [words(&[2, 0]), doubles(&regions)].concat()
     };
     for (code, payload, files) in [
-        (Code::SET_FEATURES, doubles(&[1 << 63]), &[][..]),
+        (MessageCode::SET_FEATURES, doubles(&[1 << 63]), &[][..]),
         // Regions must not overlap, neither for the guest nor for the VMM.
-        (Code::SET_MEM_TABLE, two(4095, 8192), &both[..]),
-        (Code::SET_MEM_TABLE, two(8192, 4095), &both[..]),
-        (Code::SET_MEM_TABLE, table(0, 1 << 40), &file[..]),
-        (Code::SET_MEM_TABLE, table(0, 0), &file[..]),
-        (Code::SET_MEM_TABLE, table(0, 4096), &[][..]),
-        (Code::ADD_MEM_REG, slot(GUEST), &file[..]),
-        (Code::REM_MEM_REG, slot(1 << 30), &[][..]),
-        (Code::SET_VRING_NUM, words(&[1, 0]), &[][..]),
-        (Code::SET_VRING_NUM, words(&[1, 96]), &[][..]),
-        (Code::SET_VRING_NUM, words(&[16, 8]), &[][..]),
-        (Code::SET_VRING_NUM, words(&[0, 64]), &[][..]),
-        (Code::SET_VRING_KICK, doubles(&[1 << 8]), &[][..]),
-        (Code::SET_LOG_BASE, doubles(&[0, 0]), &file[..]),
+        (MessageCode::SET_MEM_TABLE, two(4095, 8192), &both[..]),
+        (MessageCode::SET_MEM_TABLE, two(8192, 4095), &both[..]),
+        (MessageCode::SET_MEM_TABLE, table(0, 1 << 40), &file[..]),
+        (MessageCode::SET_MEM_TABLE, table(0, 0), &file[..]),
+        (MessageCode::SET_MEM_TABLE, table(0, 4096), &[][..]),
+        (MessageCode::ADD_MEM_REG, slot(GUEST), &file[..]),
+        (MessageCode::REM_MEM_REG, slot(1 << 30), &[][..]),
+        (MessageCode::SET_VRING_NUM, words(&[1, 0]), &[][..]),
+        (MessageCode::SET_VRING_NUM, words(&[1, 96]), &[][..]),
+        (MessageCode::SET_VRING_NUM, words(&[16, 8]), &[][..]),
+        (MessageCode::SET_VRING_NUM, words(&[0, 64]), &[][..]),
+        (MessageCode::SET_VRING_KICK, doubles(&[1 << 8]), &[][..]),
+        (MessageCode::SET_LOG_BASE, doubles(&[0, 0]), &file[..]),
         (
-            Code::SET_CONFIG,
+            MessageCode::SET_CONFIG,
             [words(&[0, 1, 0]), vec![1]].concat(),
             &[][..],
         ),
-        (Code::SET_INFLIGHT_FD, inflight(64, 1), &file[..]),
-        (Code(4711), vec![], &[][..]),
+        (MessageCode::SET_INFLIGHT_FD, inflight(64, 1), &file[..]),
+        (MessageCode(4711), vec![], &[][..]),
     ] {
         assert!(!guest.try_tell(code, &payload, files), "{code} {payload:?}");
     }
-    assert!(guest.try_tell(Code::SET_MEM_TABLE, &two(4096, 4096), &both));
+    assert!(guest.try_tell(MessageCode::SET_MEM_TABLE, &two(4096, 4096), &both));
     guest.tell_memory();
     // A guest may have 64 regions.
     for n in 1..64 {
-        assert!(guest.try_tell(Code::ADD_MEM_REG, &slot(n << 30), &file));
+        assert!(guest.try_tell(MessageCode::ADD_MEM_REG, &slot(n << 30), &file));
     }
-    assert!(!guest.try_tell(Code::ADD_MEM_REG, &slot(64 << 30), &file));
+    assert!(!guest.try_tell(MessageCode::ADD_MEM_REG, &slot(64 << 30), &file));
     // The server waits for the rest of a short message, but not for one that is longer than any
     // message can be.
     let half = TestGuest::connect(&path);
-    half.send(Code::GET_FEATURES, 0, &[], &[]);
-    half.answer(Code::GET_FEATURES).unwrap();
+    half.send(MessageCode::GET_FEATURES, 0, &[], &[]);
+    half.answer(MessageCode::GET_FEATURES).unwrap();
     std::io::Write::write_all(&mut &half.socket, &[1, 0, 0]).unwrap();
     let long = TestGuest::connect(&path);
     std::io::Write::write_all(&mut &long.socket, &words(&[5, 1, 1 << 20])).unwrap();
@@ -457,7 +457,7 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
     // A message can have at most 8 descriptors.
     let nine = [many.file.as_fd(); 9];
     many.send(
-        Code::SET_MEM_TABLE,
+        MessageCode::SET_MEM_TABLE,
         0,
         &[words(&[9, 0]), vec![0; 9 * 32]].concat(),
         &nine,
@@ -480,15 +480,19 @@ fn rings_outside_of_memory_break_their_queue_only() {
         (4, 0x7000_0000_0001),
     ] {
         let places = doubles(&[address, address, address, 0]);
-        guest.tell(Code::SET_VRING_NUM, &words(&[n, 128]), &[]);
+        guest.tell(MessageCode::SET_VRING_NUM, &words(&[n, 128]), &[]);
         guest.tell(
-            Code::SET_VRING_ADDR,
+            MessageCode::SET_VRING_ADDR,
             &[words(&[n, 0]), places].concat(),
             &[],
         );
         let kick = [guest.queues[0].call.as_fd()];
-        guest.tell(Code::SET_VRING_KICK, &u64::from(n).to_ne_bytes(), &kick);
-        assert!(guest.try_tell(Code::SET_VRING_ENABLE, &words(&[n, 1]), &[]));
+        guest.tell(
+            MessageCode::SET_VRING_KICK,
+            &u64::from(n).to_ne_bytes(),
+            &kick,
+        );
+        assert!(guest.try_tell(MessageCode::SET_VRING_ENABLE, &words(&[n, 1]), &[]));
     }
     guest.write(0, &[1; 512]);
 }
@@ -521,8 +525,8 @@ fn a_queue_that_is_stopped_says_how_far_it_was_served() {
     for n in 0..40 {
         guest.submit_at(0, n, OUT, n * 8, 4096);
     }
-    guest.send(Code::GET_VRING_BASE, 0, &words(&[0, 0]), &[]);
-    let answer = guest.answer(Code::GET_VRING_BASE).unwrap();
+    guest.send(MessageCode::GET_VRING_BASE, 0, &words(&[0, 0]), &[]);
+    let answer = guest.answer(MessageCode::GET_VRING_BASE).unwrap();
     let base = u32::from_ne_bytes(answer[4..].try_into().unwrap());
     // All requests that were taken are in the used ring. The others were not touched.
     let mut done = 0;
@@ -747,7 +751,7 @@ fn a_call_that_blocks_delays_no_other_queue() {
     let mut other = TestGuest::start(&path, 1);
     let mut guest = TestGuest::start(&path, 2);
     let call = full_event();
-    guest.tell(Code::SET_VRING_CALL, &doubles(&[0]), &[call.as_fd()]);
+    guest.tell(MessageCode::SET_VRING_CALL, &doubles(&[0]), &[call.as_fd()]);
     for sector in 0..40 {
         let head = guest.submit_at(0, 0, OUT, sector, 512);
         assert_eq!(next_without_call(&mut guest, 0).head, head);
@@ -768,7 +772,7 @@ fn a_call_that_blocks_delays_no_other_queue() {
     // A guest that disconnects while a call of it blocks does not block the guests that connect
     // afterwards.
     let call = full_event();
-    guest.tell(Code::SET_VRING_CALL, &doubles(&[0]), &[call.as_fd()]);
+    guest.tell(MessageCode::SET_VRING_CALL, &doubles(&[0]), &[call.as_fd()]);
     guest.submit_at(0, 0, OUT, 0, 512);
     next_without_call(&mut guest, 0);
     drop(guest);
@@ -804,13 +808,13 @@ fn tables_of_memory_are_exchanged_while_requests_are_in_flight() {
         // A table without the memory of a request makes that request fail, and restoring the table
         // makes the next one succeed.
         let far = [words(&[1, 0]), doubles(&[1 << 40, 4096, 1 << 50, 0])].concat();
-        assert!(guest.try_tell(Code::SET_MEM_TABLE, &far, &[guest.file.as_fd()]));
+        assert!(guest.try_tell(MessageCode::SET_MEM_TABLE, &far, &[guest.file.as_fd()]));
         guest.submit_at(0, 0, OUT, 0, 4096);
         guest.next(0);
         assert_eq!(guest.get(DATA + 16, 1), [NO_STATUS], "{name}");
         guest.tell_memory();
         // Replies come in order, so the table is in use when this one arrives.
-        guest.ask(Code::GET_FEATURES);
+        guest.ask(MessageCode::GET_FEATURES);
         guest.write(0, &[9; 4096]);
         assert_eq!(guest.read(0, 4096), [9; 4096], "{name}");
     }

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
 use crate::tools::Temp;
-use weir_serve::{Options, Server, preflight};
+use weir_serve::{LiveServer, ServerOptions, preflight};
 
 /// The directory of a test.
 struct StartDirectory(Temp);
@@ -81,11 +81,11 @@ fn refused(
     words: &str,
 ) {
     let before = scratch.state();
-    let options = Options {
+    let options = ServerOptions {
         record: record.map(|name| scratch.path(name)),
-        ..Options::default()
+        ..ServerOptions::default()
     };
-    let error = Server::start(config, &options)
+    let error = LiveServer::start(config, &options)
         .expect_err(words)
         .to_string();
     assert!(error.contains(words), "{words}: {error}");
@@ -142,7 +142,7 @@ fn an_image_that_is_too_large_refuses_the_start() {
     // The message of the kernel depends on the file system, some of which report that the size is
     // too large for a file.
     let before = scratch.state();
-    let error = Server::start(&config, &Options::default()).unwrap_err();
+    let error = LiveServer::start(&config, &ServerOptions::default()).unwrap_err();
     assert!(error.to_string().contains("cannot create "), "{error}");
     assert_eq!(scratch.state(), before);
     let found = preflight(&config);
@@ -287,11 +287,11 @@ fn a_shard_that_cannot_start_refuses_the_server() {
 fn a_start_that_succeeds_keeps_its_files() {
     let scratch = StartDirectory::new();
     let config = scratch.config("]", "");
-    let options = Options {
+    let options = ServerOptions {
         record: Some(scratch.path("old.record")),
-        ..Options::default()
+        ..ServerOptions::default()
     };
-    let server = Server::start(&config, &options).unwrap();
+    let server = LiveServer::start(&config, &options).unwrap();
     assert!(scratch.path("nbd.sock").exists());
     assert!(server.shutdown());
     let names: Vec<String> = scratch
@@ -311,7 +311,8 @@ fn a_start_that_succeeds_keeps_its_files() {
 #[test]
 fn a_refused_reload_removes_its_images() {
     let scratch = StartDirectory::new();
-    let mut server = Server::start(&scratch.config("]", ""), &Options::default()).unwrap();
+    let mut server =
+        LiveServer::start(&scratch.config("]", ""), &ServerOptions::default()).unwrap();
     let before = scratch.state();
     let coming = volume("c", "c.img", SIZE);
     let more = coming.clone() + &volume("d", "none/d.img", SIZE);

@@ -5,7 +5,7 @@ use std::{fs, io};
 use weir_config::Volume;
 use weir_core::random::Rng;
 use weir_serve::backend::{Backend, BackendJob, Context, Prepare, Traits};
-use weir_serve::{Options, Server, StartError};
+use weir_serve::{LiveServer, ServerOptions, StartError};
 use weir_uring::RingCompletion;
 use weir_wire::nbd::{CommandFlags, NbdCommand};
 
@@ -13,23 +13,23 @@ use crate::tools::raw::{Raw, fua};
 use crate::tools::{Temp, parse};
 use weir_config::ListenAddress;
 
-fn start(directory: &Temp, socket: &str, volume: &str) -> Result<Server, StartError> {
-    start_on(directory, socket, volume, &Options::default())
+fn start(directory: &Temp, socket: &str, volume: &str) -> Result<LiveServer, StartError> {
+    start_on(directory, socket, volume, &ServerOptions::default())
 }
 
 fn start_on(
     directory: &Temp,
     socket: &str,
     volume: &str,
-    options: &Options,
-) -> Result<Server, StartError> {
+    options: &ServerOptions,
+) -> Result<LiveServer, StartError> {
     let text = format!(
         "listen.nbd = [\"unix:{0}/{socket}\"]\n\
          [drive.d]\ncapacity = {{ read = \"100MB/s\", write = \"100MB/s\" }}\n\
          [volume.v]\ndrive = \"d\"\nfile = \"{0}/image\"\n{volume}",
         directory.path().display()
     );
-    Server::start(&parse(&text), options)
+    LiveServer::start(&parse(&text), options)
 }
 
 fn connect(directory: &Temp) -> Raw {
@@ -163,9 +163,9 @@ impl Backend for PanickingStorage {
 #[test]
 fn a_server_whose_shard_panics_does_not_run() {
     let directory = Temp::new();
-    let options = Options {
+    let options = ServerOptions {
         storage: |_: &Volume| Ok(Box::new(PanickingStorage)),
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let server = start_on(&directory, "s", "", &options).unwrap();
     let watch = server.watch();

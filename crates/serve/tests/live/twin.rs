@@ -14,7 +14,7 @@ use weir_config::ListenAddress;
 use weir_core::random::Rng;
 use weir_core::record::{Call, Reader, Recorder, Replay};
 use weir_core::{Outcome, Output};
-use weir_serve::Options;
+use weir_serve::ServerOptions;
 use weir_wire::nbd::NbdCommand;
 
 /// The environment variable with the path of the recording, for the other process.
@@ -124,9 +124,9 @@ fn one(raw: &mut Raw, rng: &mut Rng, cookie: u64) -> std::io::Result<()> {
 
 /// Serves a drawn load under changing contracts, and records it.
 fn live(policy: &str, record: &Path, seconds: f64) {
-    let options = Options {
+    let options = ServerOptions {
         record: Some(record.to_owned()),
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let mut rng = Rng::new(1);
     let mut contracts = vec!["share = 100\n".to_owned(); CLIENTS as usize];

@@ -14,9 +14,9 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
-use weir_uring::{GuestSlice, Mapping, Part};
+use weir_uring::{GuestSlice, Mapping, MappingPart};
 use weir_wire::ring::split::{Areas, Buffer, Driver, Settings, UsedHead, lengths};
-use weir_wire::vhost::{Code, HEADER_LEN, PROTOCOL_FEATURES, feature};
+use weir_wire::vhost::{HEADER_LEN, MessageCode, PROTOCOL_FEATURES, feature};
 use weir_wire::virtio_blk;
 
 /// The patience with a server. One that does not answer for longer counts as hung.
@@ -43,7 +43,7 @@ pub(crate) const FEATURES: u64 = virtio_blk::feature::VERSION_1
 
 /// A queue with its driver and descriptors.
 pub(crate) struct GuestQueue {
-    pub(crate) driver: Driver<Part>,
+    pub(crate) driver: Driver<MappingPart>,
     pub(crate) kick: OwnedFd,
     pub(crate) call: OwnedFd,
 }
@@ -93,29 +93,29 @@ impl TestGuest {
         self.agree();
         self.tell_memory();
         let said = inflight(1 << 12, 1);
-        self.tell(Code::SET_INFLIGHT_FD, &said, &[notes.as_fd()]);
+        self.tell(MessageCode::SET_INFLIGHT_FD, &said, &[notes.as_fd()]);
     }
 
     /// Negotiates features, like VMMs do at the beginning.
     pub(crate) fn agree(&mut self) {
-        self.tell(Code::SET_OWNER, &[], &[]);
-        let offered = self.ask(Code::GET_FEATURES);
+        self.tell(MessageCode::SET_OWNER, &[], &[]);
+        let offered = self.ask(MessageCode::GET_FEATURES);
         assert_eq!(self.features & !offered, 0, "{offered:#x} is offered");
-        let protocol = self.ask(Code::GET_PROTOCOL_FEATURES);
+        let protocol = self.ask(MessageCode::GET_PROTOCOL_FEATURES);
         let least = feature::REPLY_ACK | feature::CONFIG | feature::MQ;
         assert_eq!(least & !protocol, 0, "{protocol:#x} is offered");
         let bytes = (protocol & (least | feature::INFLIGHT_SHMFD)).to_ne_bytes();
-        self.tell(Code::SET_PROTOCOL_FEATURES, &bytes, &[]);
+        self.tell(MessageCode::SET_PROTOCOL_FEATURES, &bytes, &[]);
         let features = self.features.to_ne_bytes();
-        self.tell(Code::SET_FEATURES, &features, &[]);
+        self.tell(MessageCode::SET_FEATURES, &features, &[]);
     }
 
     pub(crate) fn tell_memory(&self) {
         let table = [words(&[1, 0]), doubles(&[GUEST, MEMORY, USER, 0])].concat();
-        self.tell(Code::SET_MEM_TABLE, &table, &[self.file.as_fd()]);
+        self.tell(MessageCode::SET_MEM_TABLE, &table, &[self.file.as_fd()]);
     }
 
-    fn areas(&self, number: usize) -> Areas<Part> {
+    fn areas(&self, number: usize) -> Areas<MappingPart> {
         let [descriptors, available, used] = lengths(SIZE);
         let at = QUEUE * number as u64;
         Areas {
@@ -145,21 +145,27 @@ impl TestGuest {
         let at = USER + QUEUE * number as u64;
         let places = doubles(&[at, at + 0x2000, at + 0x1000, 0]);
         let queue = &self.queues[number];
-        self.tell(Code::SET_VRING_NUM, &words(&[n, SIZE.into()]), &[]);
-        self.tell(Code::SET_VRING_BASE, &words(&[n, base]), &[]);
+        self.tell(MessageCode::SET_VRING_NUM, &words(&[n, SIZE.into()]), &[]);
+        self.tell(MessageCode::SET_VRING_BASE, &words(&[n, base]), &[]);
         self.tell(
-            Code::SET_VRING_ADDR,
+            MessageCode::SET_VRING_ADDR,
             &[words(&[n, 0]), places].concat(),
             &[],
         );
         let event = u64::from(n).to_ne_bytes();
-        self.tell(Code::SET_VRING_CALL, &event, &[queue.call.as_fd()]);
-        self.tell(Code::SET_VRING_KICK, &event, &[queue.kick.as_fd()]);
-        self.tell(Code::SET_VRING_ENABLE, &words(&[n, 1]), &[]);
+        self.tell(MessageCode::SET_VRING_CALL, &event, &[queue.call.as_fd()]);
+        self.tell(MessageCode::SET_VRING_KICK, &event, &[queue.kick.as_fd()]);
+        self.tell(MessageCode::SET_VRING_ENABLE, &words(&[n, 1]), &[]);
     }
 
     /// Sends an arbitrary message.
-    pub(crate) fn send(&self, code: Code, flags: u32, payload: &[u8], files: &[BorrowedFd<'_>]) {
+    pub(crate) fn send(
+        &self,
+        code: MessageCode,
+        flags: u32,
+        payload: &[u8],
+        files: &[BorrowedFd<'_>],
+    ) {
         let head = words(&[code.0, 1 | flags, payload.len() as u32]);
         // Bits 0 and 1 of the flags are the version, which is 1.
         let bytes = [&head[..], payload].concat();
@@ -175,31 +181,36 @@ impl TestGuest {
     }
 
     /// Sends a message and requests an acknowledgement. Returns false if the message was refused.
-    pub(crate) fn try_tell(&self, code: Code, payload: &[u8], files: &[BorrowedFd<'_>]) -> bool {
+    pub(crate) fn try_tell(
+        &self,
+        code: MessageCode,
+        payload: &[u8],
+        files: &[BorrowedFd<'_>],
+    ) -> bool {
         // Flag 8 is `VHOST_USER_NEED_REPLY`. A reply of 0 means success.
         self.send(code, 8, payload, files);
         self.answer(code) == Some(vec![0; 8])
     }
 
     /// Sends a message that must succeed.
-    pub(crate) fn tell(&self, code: Code, payload: &[u8], files: &[BorrowedFd<'_>]) {
+    pub(crate) fn tell(&self, code: MessageCode, payload: &[u8], files: &[BorrowedFd<'_>]) {
         self.send(code, 0, payload, files);
     }
 
     /// Requests a number.
-    pub(crate) fn ask(&self, code: Code) -> u64 {
+    pub(crate) fn ask(&self, code: MessageCode) -> u64 {
         self.send(code, 0, &[], &[]);
         let answer = self.answer(code).expect("an answer");
         u64::from_ne_bytes(answer.try_into().unwrap())
     }
 
     /// Returns the reply to a message, or `None` if the connection has ended.
-    pub(crate) fn answer(&self, code: Code) -> Option<Vec<u8>> {
+    pub(crate) fn answer(&self, code: MessageCode) -> Option<Vec<u8>> {
         self.answer_with(code).map(|(payload, _)| payload)
     }
 
     /// Returns the reply like [`TestGuest::answer`], with the descriptor that came with it.
-    pub(crate) fn answer_with(&self, code: Code) -> Option<(Vec<u8>, Option<OwnedFd>)> {
+    pub(crate) fn answer_with(&self, code: MessageCode) -> Option<(Vec<u8>, Option<OwnedFd>)> {
         let mut head = [0; HEADER_LEN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -353,10 +364,10 @@ impl TestGuest {
     /// use.
     pub(crate) fn inflight(&self, queues: u16) -> OwnedFd {
         let asked = inflight(0, queues);
-        self.send(Code::GET_INFLIGHT_FD, 0, &asked, &[]);
-        let (answer, memory) = self.answer_with(Code::GET_INFLIGHT_FD).unwrap();
+        self.send(MessageCode::GET_INFLIGHT_FD, 0, &asked, &[]);
+        let (answer, memory) = self.answer_with(MessageCode::GET_INFLIGHT_FD).unwrap();
         let memory = memory.expect("a descriptor");
-        self.tell(Code::SET_INFLIGHT_FD, &answer, &[memory.as_fd()]);
+        self.tell(MessageCode::SET_INFLIGHT_FD, &answer, &[memory.as_fd()]);
         memory
     }
 }

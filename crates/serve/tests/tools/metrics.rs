@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use weir_serve::{Detail, Server};
+use weir_serve::{Detail, LiveServer};
 
 /// Returns the text of the metrics.
-pub(crate) fn text(server: &Server, detail: Detail) -> String {
+pub(crate) fn text(server: &LiveServer, detail: Detail) -> String {
     let config = server.config();
     let rooms = config.drives.iter().map(|drive| {
         let room = weir_config::room(config, drive).unwrap_or_default();
@@ -21,7 +21,7 @@ pub(crate) fn text(server: &Server, detail: Detail) -> String {
 pub(crate) struct MetricsSnapshot(String);
 
 impl MetricsSnapshot {
-    pub(crate) fn of(server: &Server) -> Self {
+    pub(crate) fn of(server: &LiveServer) -> Self {
         Self(text(server, Detail::Full))
     }
 

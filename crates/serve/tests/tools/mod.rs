@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_config::ListenAddress;
-use weir_serve::{Options, ReloadError, Server};
+use weir_serve::{LiveServer, ReloadError, ServerOptions};
 
 /// Waits until a condition holds. Fails if that takes longer than a working server needs.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -67,7 +67,7 @@ impl Drop for Temp {
 /// A running server that listens on a Unix socket and on a TCP port.
 #[derive(Debug)]
 pub(crate) struct TestSite {
-    pub(crate) server: Server,
+    pub(crate) server: LiveServer,
     pub(crate) unix: ListenAddress,
     pub(crate) tcp: ListenAddress,
     /// The directory of the volumes' files.
@@ -82,10 +82,10 @@ impl TestSite {
     /// several servers with their clients. The addresses are added to the configuration, and
     /// `{files}` is replaced by the directory of the volumes' files.
     pub(crate) fn start(config: &str) -> Self {
-        Self::start_with(config, &Options::default())
+        Self::start_with(config, &ServerOptions::default())
     }
 
-    pub(crate) fn start_with(config: &str, options: &Options) -> Self {
+    pub(crate) fn start_with(config: &str, options: &ServerOptions) -> Self {
         static ONE: Mutex<()> = Mutex::new(());
         // A failed test has poisoned the lock. The other tests should run anyway.
         let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,10 +96,10 @@ impl TestSite {
     }
 
     /// Starts a server even if other sites run.
-    pub(crate) fn beside(config: &str, options: &Options) -> Self {
+    pub(crate) fn beside(config: &str, options: &ServerOptions) -> Self {
         let (socket, files) = (Temp::new(), Temp::on_disk());
         let text = Self::text(config, &socket, &files);
-        let server = Server::start(&parse(&text), options).unwrap_or_else(|e| panic!("{e}"));
+        let server = LiveServer::start(&parse(&text), options).unwrap_or_else(|e| panic!("{e}"));
         let addresses = server.addresses().to_vec();
         Self {
             server,

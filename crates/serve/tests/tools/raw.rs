@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use weir_config::ListenAddress;
 use weir_wire::nbd::client::{
-    ClientHandshakeOutcome, ClientSession, HandshakeConfig, NbdClientHandshake, Reply, ReplyParser,
+    ClientHandshakeConfig, ClientHandshakeOutcome, ClientSession, NbdClientHandshake, Reply,
+    ReplyParser,
 };
 use weir_wire::nbd::{CommandFlags, Errno, Extent, NbdCommand, NbdRequest, REQUEST_LEN};
 
@@ -123,11 +124,14 @@ pub(crate) type RequestOutcome = Result<Vec<u8>, Errno>;
 impl Raw {
     /// Connects and completes the handshake.
     pub(crate) fn open(address: &ListenAddress, export: &str) -> io::Result<Self> {
-        Self::over(RawStream::connect(address)?, HandshakeConfig::new(export))
+        Self::over(
+            RawStream::connect(address)?,
+            ClientHandshakeConfig::new(export),
+        )
     }
 
     /// Completes the handshake over a connected socket.
-    pub(crate) fn over(mut stream: RawStream, config: HandshakeConfig) -> io::Result<Self> {
+    pub(crate) fn over(mut stream: RawStream, config: ClientHandshakeConfig) -> io::Result<Self> {
         let mut handshake = NbdClientHandshake::new(config);
         let (mut received, mut answer) = (Vec::new(), Vec::new());
         loop {

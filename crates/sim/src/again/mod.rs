@@ -15,7 +15,7 @@ mod player;
 
 pub use load::{LoadRecord, RecordedRequest};
 
-use crate::Error;
+use crate::SimError;
 use player::Player;
 use weir_core::record::Observer;
 use weir_core::{Config, Edit, Instant, Layer};
@@ -28,7 +28,7 @@ pub struct Playback {
     /// The changes of the layer with their times. The first ones are made before anything else.
     pub edits: Vec<(Instant, Vec<Edit>)>,
     /// The configuration of the drive model.
-    pub drive: weir_model::drive::Config,
+    pub drive: weir_model::drive::DriveConfig,
     /// True to send requests at the times of the record instead of after answers.
     pub at_recorded_times: bool,
     /// The virtual time at which the playing ends.
@@ -41,7 +41,7 @@ impl Playback {
     /// # Errors
     /// The drive or the layer has an invalid configuration, volumes do not fit onto the drive, the
     /// contracts are refused, a client cannot connect, or virtual time does not advance.
-    pub fn play(&self, load: &LoadRecord, observer: &mut dyn Observer) -> Result<Layer, Error> {
+    pub fn play(&self, load: &LoadRecord, observer: &mut dyn Observer) -> Result<Layer, SimError> {
         let mut player = Player::new(self, load, observer)?;
         while let Some(at) = player.next().filter(|at| *at <= self.until) {
             player.turn(at)?;
@@ -53,9 +53,9 @@ impl Playback {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Policy, Run, Scenario};
+    use crate::{Policy, Scenario, SimRun};
     use std::collections::BTreeMap;
-    use weir_core::record::{Call, Observed};
+    use weir_core::record::{Call, ObservedLayer};
     use weir_core::{
         Completion, Contract, Flags, GroupId, Op, Output, Priority, Request, SpaceId, Span,
         StreamSpec,
@@ -95,20 +95,20 @@ mod tests {
     /// Plays two seconds of three clients: a random reader with a queue depth of 4, a sequential
     /// reader, and a reader that pauses for 10 ms after each answer.
     fn recorded(link: u64, policy: &Policy) -> (Scenario, LoadRecord, CompletedBytes) {
-        let drive = null::Config {
+        let drive = null::NullConfig {
             link,
-            ..null::Config::demo()
+            ..null::NullConfig::demo()
         };
-        let drive = weir_model::drive::Config::Null(drive);
+        let drive = weir_model::drive::DriveConfig::Null(drive);
         let mut scenario = Scenario::new("again", drive, Span::from_secs(2));
         let contract = Contract::DEFAULT;
-        scenario.tenant(
+        scenario.add_client_with_group(
             "random",
             contract,
             1 << 30,
             Program::random_reads(16 << 10, 4),
         );
-        scenario.tenant(
+        scenario.add_client_with_group(
             "streams",
             contract,
             1 << 30,
@@ -119,10 +119,10 @@ mod tests {
             arrival: Arrival::Closed { think },
             ..Program::random_reads(4096, 1)
         };
-        scenario.tenant("pauses", contract, 1 << 30, pauses);
+        scenario.add_client_with_group("pauses", contract, 1 << 30, pauses);
         let (mut load, mut answered) = (LoadRecord::new(), CompletedBytes::default());
         let observers: Vec<&mut dyn Observer> = vec![&mut load, &mut answered];
-        let run = Run::observed(&scenario, policy, 0, observers).unwrap();
+        let run = SimRun::observed(&scenario, policy, 0, observers).unwrap();
         run.run(|_| {}).unwrap();
         (scenario, load, answered)
     }
@@ -133,14 +133,14 @@ mod tests {
         link: u64,
         at_recorded_times: bool,
     ) -> BTreeMap<GroupId, u64> {
-        let drive = null::Config {
+        let drive = null::NullConfig {
             link,
-            ..null::Config::demo()
+            ..null::NullConfig::demo()
         };
         let again = Playback {
-            config: Run::config(scenario, &Policy::contract()),
+            config: SimRun::config(scenario, &Policy::contract()),
             edits: load.edits().to_vec(),
-            drive: weir_model::drive::Config::Null(drive),
+            drive: weir_model::drive::DriveConfig::Null(drive),
             at_recorded_times,
             until: load.end(),
         };
@@ -204,7 +204,7 @@ mod tests {
     fn record_of_visits(count: u32, config: &Config) -> LoadRecord {
         let space = SpaceId(0);
         let layer = Layer::new(config.clone()).unwrap();
-        let mut layer = Observed::new(layer, LoadRecord::new());
+        let mut layer = ObservedLayer::new(layer, LoadRecord::new());
         let (mut at, mut outputs) = (Instant::ZERO, Vec::new());
         let size = Some(1 << 20);
         let edits = [Edit::SetSpace { id: space, size }];
@@ -253,7 +253,7 @@ mod tests {
             let again = Playback {
                 config: config.clone(),
                 edits: load.edits().to_vec(),
-                drive: weir_model::drive::Config::Null(null::Config::demo()),
+                drive: weir_model::drive::DriveConfig::Null(null::NullConfig::demo()),
                 at_recorded_times,
                 until: load.end() + Span::from_secs(1),
             };
@@ -273,7 +273,7 @@ mod tests {
             size: Some(u64::MAX),
         });
         let again = Playback {
-            config: Run::config(&scenario, &Policy::none()),
+            config: SimRun::config(&scenario, &Policy::none()),
             edits,
             drive,
             at_recorded_times: false,
@@ -281,7 +281,7 @@ mod tests {
         };
         let refused = again.play(&load, &mut CompletedBytes::default());
         assert!(
-            matches!(refused, Err(Error::Place { space: 2, .. })),
+            matches!(refused, Err(SimError::Place { space: 2, .. })),
             "{refused:?}"
         );
     }

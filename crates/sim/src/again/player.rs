@@ -2,16 +2,16 @@
 
 use super::Playback;
 use super::load::{self, LoadRecord};
-use crate::Error;
+use crate::SimError;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::mem;
-use weir_core::record::{Observed, Observer};
+use weir_core::record::{ObservedLayer, Observer};
 use weir_core::{
     Completion, Cookie, Dispatch, Edit, Instant, Layer, Op, OpenError, Output, Refusal, Reject,
     Request, Span, StreamId,
 };
-use weir_model::drive::Drive;
+use weir_model::drive::DriveModel;
 
 /// The number of turns at one instant after which the run counts as stuck. The same bound applies
 /// to a [`Run`](crate::Run).
@@ -51,8 +51,8 @@ struct PlayedClient {
 pub(super) struct Player<'a> {
     again: &'a Playback,
     load: &'a LoadRecord,
-    pub(super) layer: Observed<&'a mut dyn Observer>,
-    drive: Box<dyn Drive>,
+    pub(super) layer: ObservedLayer<&'a mut dyn Observer>,
+    drive: Box<dyn DriveModel>,
     bases: Vec<u64>,
     due: BinaryHeap<Reverse<(Instant, PlayerEvent)>>,
     /// Changes and arrivals that wait until requests of clients that have left are out of the
@@ -75,14 +75,14 @@ impl<'a> Player<'a> {
         again: &'a Playback,
         load: &'a LoadRecord,
         observer: &'a mut dyn Observer,
-    ) -> Result<Self, Error> {
-        let layer = Layer::new(again.config.clone()).map_err(Error::Layer)?;
-        let drive = again.drive.build().map_err(Error::Drive)?;
+    ) -> Result<Self, SimError> {
+        let layer = Layer::new(again.config.clone()).map_err(SimError::Layer)?;
+        let drive = again.drive.build().map_err(SimError::Drive)?;
         let mut player = Self {
             bases: bases(again)?,
             again,
             load,
-            layer: Observed::new(layer, observer),
+            layer: ObservedLayer::new(layer, observer),
             drive,
             due: BinaryHeap::new(),
             postponed: Vec::new(),
@@ -117,11 +117,11 @@ impl<'a> Player<'a> {
     }
 
     /// Processes everything that happens at one instant.
-    pub(super) fn turn(&mut self, now: Instant) -> Result<(), Error> {
+    pub(super) fn turn(&mut self, now: Instant) -> Result<(), SimError> {
         // Several turns at one instant are normal, since events follow from events.
         self.still = if now == self.now { self.still + 1 } else { 0 };
         if self.still > STILL_MAX {
-            return Err(Error::Stuck { at: now });
+            return Err(SimError::Stuck { at: now });
         }
         self.now = now;
         // Completions first, as in a run, so that their tags are free for the new requests.
@@ -145,7 +145,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    fn run(&mut self, due: PlayerEvent) -> Result<(), Error> {
+    fn run(&mut self, due: PlayerEvent) -> Result<(), SimError> {
         match due {
             PlayerEvent::Change(number) => self.change(number)?,
             PlayerEvent::Open(number) => self.open(number)?,
@@ -161,7 +161,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    fn change(&mut self, number: u32) -> Result<(), Error> {
+    fn change(&mut self, number: u32) -> Result<(), SimError> {
         let due = PlayerEvent::Change(number);
         // Changes keep their order, because a later one may add what an earlier one removes.
         if self.changes_wait() {
@@ -175,7 +175,7 @@ impl<'a> Player<'a> {
                 self.postponed.push(due);
                 Ok(())
             }
-            Err(refusal) => Err(Error::Refused(refusal)),
+            Err(refusal) => Err(SimError::Refused(refusal)),
         }
     }
 
@@ -190,7 +190,7 @@ impl<'a> Player<'a> {
         self.clients.iter().any(|client| client.has_left)
     }
 
-    fn open(&mut self, number: u32) -> Result<(), Error> {
+    fn open(&mut self, number: u32) -> Result<(), SimError> {
         let spec = self.load.streams[number as usize].spec;
         let id = match self.layer.open(self.now, spec) {
             Ok(id) => id,
@@ -203,7 +203,7 @@ impl<'a> Player<'a> {
                 return Ok(());
             }
             Err(error) => {
-                return Err(Error::Open {
+                return Err(SimError::Open {
                     client: format!("{number} of the record"),
                     error,
                 });
@@ -383,7 +383,7 @@ fn client(stream: &load::RecordedStream) -> PlayedClient {
 
 /// The position of each space on the drive: one after the other, as in the live server. Empty if
 /// the drive is position-independent.
-fn bases(again: &Playback) -> Result<Vec<u64>, Error> {
+fn bases(again: &Playback) -> Result<Vec<u64>, SimError> {
     let Some(drive) = again.drive.size() else {
         return Ok(Vec::new());
     };
@@ -404,7 +404,7 @@ fn bases(again: &Playback) -> Result<Vec<u64>, Error> {
     for (space, size) in (0..).zip(sizes) {
         bases.push(base);
         if base.checked_add(size).is_none_or(|end| end > drive) {
-            return Err(Error::Place {
+            return Err(SimError::Place {
                 space,
                 base,
                 size,

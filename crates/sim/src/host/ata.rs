@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use weir_core::{Dispatch, DriveShape, Instant, Op};
-use weir_model::drive::{Drive, QueueFull, TimedCompletion};
+use weir_model::drive::{DriveModel, QueueFull, TimedCompletion};
 
 /// A drive that receives flushes only while it is empty (see
 /// [`Adapter::ata`](super::Adapter::ata)).
 #[derive(Debug)]
 pub(crate) struct Ata {
-    drive: Box<dyn Drive>,
+    drive: Box<dyn DriveModel>,
     /// The commands after a flush that waits or is in the drive. A waiting flush is the first of
     /// them.
     waiting: VecDeque<Dispatch>,
@@ -18,7 +18,7 @@ pub(crate) struct Ata {
 }
 
 impl Ata {
-    pub(crate) fn new(drive: Box<dyn Drive>) -> Self {
+    pub(crate) fn new(drive: Box<dyn DriveModel>) -> Self {
         let shape = drive.shape();
         let tags = u32::from(shape.queues) * u32::from(shape.tags);
         Self {
@@ -44,7 +44,7 @@ impl Ata {
     }
 }
 
-impl Drive for Ata {
+impl DriveModel for Ata {
     fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         if self.waiting.is_empty() && !self.flushing && command.op != Op::Flush {
             return self.drive.submit(now, command);
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn a_flush_is_alone_in_the_drive() {
-        let drive = null::Config {
+        let drive = null::NullConfig {
             link: 0,
-            ..null::Config::demo()
+            ..null::NullConfig::demo()
         };
         let mut ata = Ata::new(Box::new(drive.build().unwrap()));
         let ops = [Op::Write, Op::Flush, Op::Read, Op::Read, Op::Flush];

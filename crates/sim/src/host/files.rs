@@ -96,13 +96,14 @@ mod tests {
 
     #[test]
     fn processes_whose_regions_overlap_have_one_file() {
-        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+        let drive =
+            weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
         let mut scenario = Scenario::new("files", drive, Span::from_secs(1));
         let regions = [(80, 20), (10, 10), (0, 10), (5, 5), (90, 30), (40, 8)];
         for (i, (start, pages)) in regions.into_iter().enumerate() {
             let name = format!("c{i}");
             let program = Program::random_reads(4096, 1);
-            let spec = scenario.tenant(&name, Contract::DEFAULT, 1 << 20, program);
+            let spec = scenario.add_client_with_group(&name, Contract::DEFAULT, 1 << 20, program);
             spec.space = weir_core::SpaceId(0);
             spec.buffered = (i != 5).then(Buffered::default);
             spec.region = Region::new(start * PAGE, pages * PAGE);

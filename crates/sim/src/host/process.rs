@@ -2,12 +2,12 @@
 
 use super::cache::{Cache, Fetch, Page};
 use super::read_ahead::{PAGE, ReadAhead, ReadAheadNeed, ReadAheadWindow};
-use crate::{Advice, Buffered, ClientSpec, Error};
+use crate::{Advice, Buffered, ClientSpec, SimError};
 use std::collections::BTreeSet;
 use weir_core::random::Rng;
 use weir_core::{Flags, Instant, Op, Span};
 use weir_measure::{Breakdown, Meter};
-use weir_model::load::{Client, Io, Pattern, Size, Step, SyncMode};
+use weir_model::load::{Io, LoadClient, Pattern, Size, Step, SyncMode};
 
 /// The virtual time by which a process may run ahead of the others while its calls need no I/O.
 const AHEAD: Span = Span::from_millis(1);
@@ -102,7 +102,7 @@ impl Process {
         buffered: &Buffered,
         base: u64,
         transfer: u32,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, SimError> {
         check(spec, buffered)?;
         Ok(Self {
             client,
@@ -132,7 +132,7 @@ impl Process {
         &mut self,
         now: Instant,
         cache: &mut Cache,
-        program: &mut Client,
+        program: &mut LoadClient,
         meter: &mut Meter,
         commands: &mut Vec<ProcessCommand>,
     ) -> Continuation {
@@ -180,7 +180,7 @@ impl Process {
         now: Instant,
         t: Instant,
         cache: &Cache,
-        program: &mut Client,
+        program: &mut LoadClient,
         meter: &mut Meter,
     ) -> bool {
         let Size::Fixed(length) = program.program().size else {
@@ -294,7 +294,7 @@ impl Process {
     }
 
     /// Completes the system call, after the time for copying its pages.
-    fn end(&mut self, t: Instant, call: &SystemCall, program: &mut Client, meter: &mut Meter) {
+    fn end(&mut self, t: Instant, call: &SystemCall, program: &mut LoadClient, meter: &mut Meter) {
         let pages = u64::from(call.io.length).div_ceil(PAGE);
         // A flush copies nothing, but the system call itself takes time, which is counted as one
         // page.
@@ -543,7 +543,7 @@ impl Process {
 
 /// Checks the rules for buffered I/O: one call at a time, a region that begins with a page, and
 /// writes that are synced.
-fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
+fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), SimError> {
     let program = &spec.program;
     let pages = |bytes: u64| bytes.is_multiple_of(PAGE);
     let every = match program.sync {
@@ -563,7 +563,7 @@ fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
         "copy", buffered.copy, 1..=1_000_000_000, "1 to 1000000000 ns (1 s)";
         "wakeup", buffered.wakeup, 0..=1_000_000_000, "at most 1000000000 ns (1 s)";
     };
-    weir_core::rule::check(rules).map_err(|broken| Error::Buffered {
+    weir_core::rule::check(rules).map_err(|broken| SimError::Buffered {
         client: spec.name.clone(),
         key: broken.field,
         value: broken.value,

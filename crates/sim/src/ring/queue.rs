@@ -3,7 +3,7 @@
 use weir_config::scenario::GuestRing;
 use weir_core::Cookie;
 use weir_wire::ring::plain::{Memory, Regions};
-use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings};
+use weir_wire::ring::split::{Areas, Buffer, BufferChain, Device, Driver, Settings};
 use weir_wire::ring::xen::{
     self, Rearm, Response, XenOperation, XenRequest, XenSegment, XenStatus,
 };
@@ -38,7 +38,7 @@ pub(super) enum BackHalf {
 pub(super) struct Virtio {
     device: Device<Memory>,
     guest: Regions,
-    chain: Chain,
+    chain: BufferChain,
     /// The head of each request in flight, by cookie.
     heads: Vec<u16>,
 }
@@ -78,7 +78,7 @@ fn virtqueue(size: u16, requests: u32) -> (FrontHalf, BackHalf) {
     let back = Virtio {
         device,
         guest,
-        chain: Chain::default(),
+        chain: BufferChain::default(),
         heads: vec![0; requests as usize],
     };
     (front, BackHalf::Virtio(Box::new(back)))

@@ -1,7 +1,7 @@
 //! Clients connect, submit requests, receive answers, and disconnect.
 
-use super::Run;
-use crate::Error;
+use super::SimRun;
+use crate::SimError;
 use crate::flights::Flight;
 use crate::host::{Continuation, Fetch, Files};
 use weir_core::{Done, Op, Outcome, Reject, Request, StreamId, StreamSpec, Waits};
@@ -14,8 +14,8 @@ const EINVAL: u16 = 22;
 /// The error number of a request that was cancelled because its client left.
 const ECANCELED: u16 = 125;
 
-impl Run<'_> {
-    pub(super) fn connect(&mut self, client: u32) -> Result<(), Error> {
+impl SimRun<'_> {
+    pub(super) fn connect(&mut self, client: u32) -> Result<(), SimError> {
         let spec = &self.scenario.clients[client as usize];
         let stream = StreamSpec {
             group: spec.group,
@@ -23,7 +23,7 @@ impl Run<'_> {
         };
         let stream = self.layer.open(self.now, stream).map_err(|error| {
             let client = spec.name.clone();
-            Error::Open { client, error }
+            SimError::Open { client, error }
         })?;
         self.by_slot[stream.slot() as usize] = client;
         self.guests[client as usize].stream = Some(stream);

@@ -1,6 +1,6 @@
 //! The file system's own requests, which use a stream next to those of the clients.
 
-use super::Run;
+use super::SimRun;
 use crate::Scenario;
 use crate::flights::Flight;
 use std::borrow::Cow;
@@ -20,20 +20,20 @@ pub(super) fn with_filesystem_client(scenario: Cow<'_, Scenario>) -> Cow<'_, Sce
     let grouped = !scenario.groups.is_empty();
     // The program is never run: the journal issues the commands of this client.
     let program = Program::sequential_reads(4096, 1);
-    let own = scenario.tenant("filesystem", Contract::DEFAULT, 0, program);
+    let own = scenario.add_client_with_group("filesystem", Contract::DEFAULT, 0, program);
     own.space = SpaceId(0);
     own.region = filesystem.region;
-    // `tenant` has added a group. A scenario without groups keeps all clients in the root group.
+    // `add_client_with_group` has added a group. A scenario without groups keeps all clients in the root group.
     if !grouped {
         own.group = ROOT;
         scenario.groups.clear();
     }
-    // `tenant` adds a space for its client. The file system uses the first space, like the clients.
+    // `add_client_with_group` adds a space for its client. The file system uses the first space, like the clients.
     scenario.spaces.pop();
     Cow::Owned(scenario)
 }
 
-impl Run<'_> {
+impl SimRun<'_> {
     /// The number of the client that stands for the file system.
     fn journal_client(&self) -> Option<u32> {
         let last = self.guests.len() as u32 - 1;

@@ -19,26 +19,26 @@ use crate::results::{ClientResult, Results, name};
 use crate::ring::{RingOutput, Rings};
 use crate::states::States;
 use crate::timers::Timers;
-use crate::{ClientSpec, Error, Policy, Scenario};
+use crate::{ClientSpec, Policy, Scenario, SimError};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use weir_core::elevator;
-use weir_core::record::{Observed, Observer};
+use weir_core::record::{ObservedLayer, Observer};
 use weir_core::{
-    Completion, Config, Cookie, DriveShape, Edit, GroupId, Instant, Knobs, Layer, Output, Promised,
-    Refusal, Request, SpaceId, Span,
+    Completion, Config, Cookie, DriveShape, Edit, GroupId, Instant, Knobs, Layer, Output,
+    PromiseSums, Refusal, Request, SpaceId, Span,
 };
 use weir_measure::{LevelSeries, Meter, Occupancy};
-use weir_model::drive::{Drive, Freezing};
+use weir_model::drive::{DriveModel, Freezing};
 
 /// A scenario run under a policy, in virtual time.
-pub struct Run<'a> {
+pub struct SimRun<'a> {
     /// The scenario as it is played, after the run-in.
     scenario: Cow<'a, Scenario>,
-    name: weir_measure::Run,
-    layer: Observed<Vec<&'a mut dyn Observer>>,
-    drive: Box<dyn Drive>,
+    name: weir_measure::RunId,
+    layer: ObservedLayer<Vec<&'a mut dyn Observer>>,
+    drive: Box<dyn DriveModel>,
     /// The offset of each space on the drive. Empty if the drive is position-independent.
     bases: Vec<u64>,
     guests: Vec<SimClient>,
@@ -97,11 +97,11 @@ pub struct Run<'a> {
     turns: u64,
     /// The number of turns at this instant so far.
     turns_at_instant: u32,
-    promised: Promised,
+    promised: PromiseSums,
     refusals: Vec<(Instant, Refusal)>,
 }
 
-impl fmt::Debug for Run<'_> {
+impl fmt::Debug for SimRun<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run")
             .field("name", &self.name)
@@ -125,7 +125,7 @@ pub struct Progress {
 /// The virtual time between two reports of progress.
 const PROGRESS: Span = Span::from_millis(100);
 
-impl<'a> Run<'a> {
+impl<'a> SimRun<'a> {
     /// Creates a run at its start.
     ///
     /// The clients' seeds depend on the scenario's name, the repetition and the client's sequence,
@@ -133,7 +133,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// Something in the scenario is out of range, or the contracts are refused.
-    pub fn new(scenario: &'a Scenario, policy: &Policy, repetition: u32) -> Result<Self, Error> {
+    pub fn new(scenario: &'a Scenario, policy: &Policy, repetition: u32) -> Result<Self, SimError> {
         Self::observed(scenario, policy, repetition, Vec::new())
     }
 
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
         policy: &Policy,
         repetition: u32,
         observers: Vec<&'a mut dyn Observer>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, SimError> {
         // The order matters: the layer is configured for the scenario with its run-in, but without
         // the file system's own client, for which `sizes` already has space.
         let scenario = run_in::shifted_scenario(scenario);
@@ -155,10 +155,10 @@ impl<'a> Run<'a> {
         let streams = config.sizes.streams;
         let (merging, sends_late) = (config.merge.is_on(), is_late(&config.elevator));
         let scenario = filesystem::with_filesystem_client(scenario);
-        let mut layer = Observed::new(Layer::new(config).map_err(Error::Layer)?, observers);
+        let mut layer = ObservedLayer::new(Layer::new(config).map_err(SimError::Layer)?, observers);
         let promised = layer
             .change(Instant::ZERO, &Self::edits(&scenario, policy))
-            .map_err(Error::Refused)?;
+            .map_err(SimError::Refused)?;
         let (mut drive, bases) = (drive(&scenario)?, bases(&scenario)?);
         // The run-in needs the layer with all groups, and leaves the drive empty.
         let wake = run_in::play(&scenario, &mut layer, &mut *drive, &bases)?;
@@ -241,7 +241,7 @@ impl<'a> Run<'a> {
         let step = step.as_nanos();
         self.depth = Some(LevelSeries::covering(start.as_nanos(), step, length));
         for guest in &mut self.guests {
-            guest.meter.follow(step);
+            guest.meter.record_course(step);
         }
         self
     }
@@ -297,9 +297,9 @@ impl<'a> Run<'a> {
     /// Runs to the end and reports the progress.
     ///
     /// # Errors
-    /// [`Error::Stuck`] if virtual time does not advance, or [`Error::Open`] for a client that
+    /// [`SimError::Stuck`] if virtual time does not advance, or [`SimError::Open`] for a client that
     /// cannot connect.
-    pub fn run(mut self, mut progress: impl FnMut(Progress)) -> Result<Results, Error> {
+    pub fn run(mut self, mut progress: impl FnMut(Progress)) -> Result<Results, SimError> {
         self.play(|at| {
             progress(at);
             true
@@ -315,13 +315,13 @@ impl<'a> Run<'a> {
     pub fn run_while(
         mut self,
         progress: impl FnMut(Progress) -> bool,
-    ) -> Result<Option<Results>, Error> {
+    ) -> Result<Option<Results>, SimError> {
         Ok(self.play(progress)?.then(|| self.finish()))
     }
 
     /// Plays to the end, or until `progress` returns false. Returns true if the run reached its
     /// end.
-    fn play(&mut self, mut progress: impl FnMut(Progress) -> bool) -> Result<bool, Error> {
+    fn play(&mut self, mut progress: impl FnMut(Progress) -> bool) -> Result<bool, SimError> {
         let (_, over) = self.scenario.ends();
         let mut until = Instant::ZERO;
         while until < over && !self.is_over() {
@@ -354,7 +354,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn advance(&mut self, until: Instant) -> Result<(), Error> {
+    pub fn advance(&mut self, until: Instant) -> Result<(), SimError> {
         let until = until.min(self.end);
         while let Some(now) = self.next_event().filter(|&at| at < until) {
             self.turn(now)?;
@@ -426,7 +426,7 @@ impl<'a> Run<'a> {
                 alone: members(spec.group) == 1,
                 depth: spec.program.depth,
                 issued: guest.program.issued(),
-                took: guest.program.runtime(),
+                runtime: guest.program.runtime(),
                 meter: guest.meter,
             });
         }
@@ -496,11 +496,11 @@ fn is_late(elevator: &elevator::Config) -> bool {
 }
 
 /// Builds the drive with its freezes and its adapter.
-fn drive(scenario: &Scenario) -> Result<Box<dyn Drive>, Error> {
-    let mut drive = scenario.drive.build().map_err(Error::Drive)?;
+fn drive(scenario: &Scenario) -> Result<Box<dyn DriveModel>, SimError> {
+    let mut drive = scenario.drive.build().map_err(SimError::Drive)?;
     if let Some(freeze) = scenario.freeze {
         if !freeze.is_valid() {
-            return Err(Error::Freeze);
+            return Err(SimError::Freeze);
         }
         // The drive freezes, not its adapter, which still accepts commands.
         drive = Box::new(Freezing::new(drive, freeze));
@@ -514,7 +514,7 @@ fn drive(scenario: &Scenario) -> Result<Box<dyn Drive>, Error> {
 
 /// The offset of each space, if the drive has positions. Returns an error if a space does not fit
 /// on the drive.
-fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
+fn bases(scenario: &Scenario) -> Result<Vec<u64>, SimError> {
     let Some(drive) = scenario.drive.size() else {
         return Ok(Vec::new());
     };
@@ -524,7 +524,7 @@ fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
         let end = base.saturating_add(size);
         if end > drive {
             let clients = clients_beyond_drive(scenario, SpaceId(space), base, drive);
-            return Err(Error::Beyond {
+            return Err(SimError::Beyond {
                 clients,
                 end,
                 drive,

@@ -1,11 +1,11 @@
 //! Clients in virtual machines, whose requests and answers pass through rings.
 
-use super::Run;
+use super::SimRun;
 use crate::ring::RingOutput;
 use weir_config::scenario::PlugScope;
 use weir_core::Instant;
 
-impl Run<'_> {
+impl SimRun<'_> {
     /// Returns true if the requests that a client sends at one instant are kept together.
     pub(super) fn is_plugged(&self, client: u32) -> bool {
         match self.scenario.merging.plug {

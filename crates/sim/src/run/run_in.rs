@@ -1,15 +1,15 @@
 //! The run-in: reads before the run, so that elevators and controllers have learned the properties
 //! of the drive.
 
-use crate::{Error, Scenario};
+use crate::{Scenario, SimError};
 use std::borrow::Cow;
 use weir_config::scenario::RUN_IN_DEPTH;
-use weir_core::record::{Observed, Observer};
+use weir_core::record::{ObservedLayer, Observer};
 use weir_core::{
     Completion, Contract, Cookie, Edit, Flags, GroupId, Instant, Op, Output, Priority, ROOT,
     Request, SpaceId, Span, StreamId, StreamSpec,
 };
-use weir_model::drive::Drive;
+use weir_model::drive::DriveModel;
 
 /// The pause from the last read of the run-in to the beginning of the scenario.
 const REST: Span = Span::from_secs(1);
@@ -61,10 +61,10 @@ pub(super) fn shifted_scenario(scenario: &Scenario) -> Cow<'_, Scenario> {
 /// The layer has no space for a stream, or a read is never answered.
 pub(super) fn play(
     scenario: &Scenario,
-    layer: &mut Observed<Vec<&mut dyn Observer>>,
-    drive: &mut dyn Drive,
+    layer: &mut ObservedLayer<Vec<&mut dyn Observer>>,
+    drive: &mut dyn DriveModel,
     bases: &[u64],
-) -> Result<Option<Instant>, Error> {
+) -> Result<Option<Instant>, SimError> {
     let size = scenario.spaces.first().copied().unwrap_or(0);
     // A space that is too small for one read has no run-in.
     if scenario.run_in == Span::ZERO || size < LENGTH {
@@ -125,7 +125,7 @@ pub(super) fn play(
             let next = [drive.next_completion(), wake.map(|wake| wake.at)];
             let next = next.into_iter().flatten().min();
             // Without a completion or a timer, the reads in flight would never end.
-            now = next.ok_or(Error::Stuck { at: now })?.max(now);
+            now = next.ok_or(SimError::Stuck { at: now })?.max(now);
         }
     }
 }
@@ -134,8 +134,8 @@ pub(super) fn play(
 /// group of its own.
 fn open(
     scenario: &Scenario,
-    layer: &mut Observed<Vec<&mut dyn Observer>>,
-) -> Result<(GroupId, StreamId), Error> {
+    layer: &mut ObservedLayer<Vec<&mut dyn Observer>>,
+) -> Result<(GroupId, StreamId), SimError> {
     let group = match scenario.groups.len() {
         0 => ROOT,
         groups => GroupId(groups as u32 + 1),
@@ -151,18 +151,18 @@ fn open(
     let opened = layer.open(Instant::ZERO, spec);
     let stream = opened.map_err(|error| {
         let client = "run_in".to_owned();
-        Error::Open { client, error }
+        SimError::Open { client, error }
     })?;
     Ok((group, stream))
 }
 
 fn change(
-    layer: &mut Observed<Vec<&mut dyn Observer>>,
+    layer: &mut ObservedLayer<Vec<&mut dyn Observer>>,
     now: Instant,
     edit: Edit,
-) -> Result<(), Error> {
+) -> Result<(), SimError> {
     let changed = layer.change(now, &[edit]);
-    changed.map(drop).map_err(Error::Refused)
+    changed.map(drop).map_err(SimError::Refused)
 }
 
 /// The reader of the run-in, which reads the space sequentially and starts again at its end.
@@ -174,7 +174,7 @@ struct RunInReader {
 }
 
 impl RunInReader {
-    fn fill(&mut self, now: Instant, layer: &mut Observed<Vec<&mut dyn Observer>>) {
+    fn fill(&mut self, now: Instant, layer: &mut ObservedLayer<Vec<&mut dyn Observer>>) {
         while self.in_flight < RUN_IN_DEPTH {
             let request = Request {
                 stream: self.stream,

@@ -1,17 +1,17 @@
 //! The loop of a run: the events of one instant, in order.
 
-use super::{Run, run_in};
-use crate::Error;
+use super::{SimRun, run_in};
+use crate::SimError;
 use crate::agenda::AgendaItem;
 use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output, Sample, SampleMask};
 
 /// The number of turns at one instant after which the run counts as stuck.
 const STILL_MAX: u32 = 1_000_000;
 
-impl Run<'_> {
+impl SimRun<'_> {
     /// Processes all events of one instant, including those that follow from them at the same
     /// instant.
-    pub(super) fn turn(&mut self, now: Instant) -> Result<(), Error> {
+    pub(super) fn turn(&mut self, now: Instant) -> Result<(), SimError> {
         // Several turns at one instant are normal, since events follow from events.
         self.turns_at_instant = if now == self.now {
             self.turns_at_instant + 1
@@ -19,7 +19,7 @@ impl Run<'_> {
             0
         };
         if self.turns_at_instant > STILL_MAX {
-            return Err(Error::Stuck { at: now });
+            return Err(SimError::Stuck { at: now });
         }
         self.now = now;
         self.turns += 1;
@@ -108,7 +108,7 @@ impl Run<'_> {
     }
 
     /// Processes the planned events that are due.
-    fn run_agenda(&mut self) -> Result<(), Error> {
+    fn run_agenda(&mut self) -> Result<(), SimError> {
         while let Some(item) = self.agenda.pop(self.now) {
             match item {
                 AgendaItem::Change(edits) => {

@@ -60,7 +60,7 @@ pub const COMPARED: [&str; 3] = ["none", "io.latency", "bfq-5.3"];
 /// If Weir does not come with a policy of that name.
 pub fn compared(policy: &str) -> Policy {
     let mut chosen = policy::find(policy).expect("it comes with Weir");
-    let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+    let drive = weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
     let script = find("latency").expect("it comes with Weir");
     let readers = Choice::new(&drive, Some(Interferers::Readers.name()), policy);
     let tuned = script.tune(&readers, &mut chosen);
@@ -70,7 +70,7 @@ pub fn compared(policy: &str) -> Policy {
 
 /// The timing of the target's reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reads {
+pub enum TargetReads {
     /// Each read follows the previous one at once.
     Continuous,
     /// Each read begins 100 ms after the previous one.
@@ -83,15 +83,15 @@ pub enum Reads {
 /// beginning of the drive, the target's first. The scenario's file describes it (`weir scenarios
 /// latency`). Run it under the policy that [`compared`] returns for the same name.
 pub fn latency(
-    drive: &weir_model::drive::Config,
+    drive: &weir_model::drive::DriveConfig,
     interferers: Interferers,
     policy: &str,
-    reads: Reads,
+    reads: TargetReads,
     file: u64,
 ) -> Scenario {
     let name = match reads {
-        Reads::Continuous => "latency",
-        Reads::Sporadic => "latency-sporadic",
+        TargetReads::Continuous => "latency",
+        TargetReads::Sporadic => "latency-sporadic",
     };
     let choice = Choice::new(drive, Some(interferers.name()), policy);
     let script = find(name).expect("it comes with Weir");

@@ -3,7 +3,7 @@
 use crate::Scenario;
 use weir_config::scenario::{Choice, find};
 use weir_core::Span;
-use weir_model::drive::{Config, null};
+use weir_model::drive::{DriveConfig, null};
 
 /// The demo (`contract`), on a drive of 250 MB/s.
 ///
@@ -28,7 +28,7 @@ pub fn shares(duration: Span) -> Scenario {
 /// Builds the scenario of a file, measured from its beginning. It gets another name, on which its
 /// seeds depend.
 fn on_the_demo_drive(file: &str, name: &str, duration: Span) -> Scenario {
-    let drive = Config::Null(null::Config::demo());
+    let drive = DriveConfig::Null(null::NullConfig::demo());
     let choice = Choice::new(&drive, None, "none");
     let script = find(file).expect("it comes with Weir");
     let built = script.scenario(&choice);

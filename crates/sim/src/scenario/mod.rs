@@ -3,5 +3,5 @@
 mod latency;
 mod library;
 
-pub use latency::{COMPARED, FILE, Interferers, PROMISE, Reads, compared, latency};
+pub use latency::{COMPARED, FILE, Interferers, PROMISE, TargetReads, compared, latency};
 pub use library::{demo, equal_random_readers, shares};

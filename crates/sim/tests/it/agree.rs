@@ -29,15 +29,15 @@ use weir_core::{
     Capacity, Class, Contract, Dispatch, Done, Instant, Layer, Max, Op, Outcome, Output, Span,
     StreamId,
 };
-use weir_measure::promise::{Cause, Excuse, Promise, Rate, Seconds};
-use weir_measure::{SECOND_NS, Window};
-use weir_model::drive::{Config, hdd, null, ssd};
+use weir_measure::promise::{Cause, Excuse, Promise, PromisedRate, Seconds};
+use weir_measure::{SECOND_NS, WindowTotals};
+use weir_model::drive::{DriveConfig, hdd, null, ssd};
 use weir_model::load::{Arrival, Pattern, Program, Size, SyncMode};
-use weir_sim::{Run, Scenario};
+use weir_sim::{Scenario, SimRun};
 
 /// The state that a server keeps for a client, from the beginning of the measurement on.
 struct ClientMetrics {
-    rate: Option<Rate>,
+    rate: Option<PromisedRate>,
     stream: Option<StreamId>,
     /// The number of outstanding requests, without flushes.
     live: u32,
@@ -66,7 +66,7 @@ struct DriveMetrics {
     start: u64,
     /// The end of the current second, and the amount that all clients received in it.
     ends: u64,
-    drive: Window,
+    drive: WindowTotals,
     /// The commands in flight in the drive, by tag.
     dispatched: BTreeMap<u32, Dispatch>,
 }
@@ -76,7 +76,7 @@ impl DriveMetrics {
         let clients = (0..scenario.clients.len()).map(|client| {
             let contract = scenario.contract(client);
             ClientMetrics {
-                rate: Rate::of(&contract),
+                rate: PromisedRate::of(&contract),
                 stream: None,
                 live: 0,
                 longest: [0; 2],
@@ -89,7 +89,7 @@ impl DriveMetrics {
             clients: clients.collect(),
             start,
             ends: start + SECOND_NS,
-            drive: Window::default(),
+            drive: WindowTotals::default(),
             dispatched: BTreeMap::new(),
         }
     }
@@ -120,7 +120,7 @@ impl DriveMetrics {
                 let seconds = *promise.seconds();
                 client.seconds.push((seconds, client.slack()));
             }
-            self.drive = Window::default();
+            self.drive = WindowTotals::default();
             self.ends += SECOND_NS;
         }
     }
@@ -129,7 +129,7 @@ impl DriveMetrics {
     fn tell(&mut self, now: u64, stream: StreamId, tell: impl FnOnce(&mut Promise)) {
         let client = self.client(stream);
         if let Some(promise) = &mut client.promise {
-            promise.pass(now, Window::default(), 0);
+            promise.pass(now, WindowTotals::default(), 0);
             tell(promise);
         }
     }
@@ -210,7 +210,7 @@ impl Observer for DriveMetrics {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum SecondVerdict {
     Kept,
-    Short(Cause, Window),
+    Short(Cause, WindowTotals),
     Excused(Excuse),
 }
 
@@ -219,7 +219,7 @@ fn verdict(before: &Seconds, after: &Seconds) -> SecondVerdict {
     assert_eq!(after.promised, before.promised + 1, "one second");
     let grew = |why: usize| after.short[why] > before.short[why];
     if let Some(why) = Cause::ALL.into_iter().find(|why| grew(*why as usize)) {
-        let lacking = Window {
+        let lacking = WindowTotals {
             bytes: after.lacking.bytes - before.lacking.bytes,
             requests: after.lacking.requests - before.lacking.requests,
         };
@@ -316,9 +316,17 @@ fn contract(rng: &mut Rng, bytes: u64, iops: u64) -> Contract {
 fn draw(seed: u64) -> Scenario {
     let rng = &mut Rng::new(seed);
     let (drive, bytes, iops) = match rng.range(0, 3) {
-        0 => (Config::Hdd(hdd::Config::generic()), 50_000_000, 200),
-        1 => (Config::Ssd(ssd::Config::generic()), 200_000_000, 10_000),
-        _ => (Config::Null(null::Config::demo()), 250_000_000, 10_000),
+        0 => (DriveConfig::Hdd(hdd::HddConfig::generic()), 50_000_000, 200),
+        1 => (
+            DriveConfig::Ssd(ssd::SsdConfig::generic()),
+            200_000_000,
+            10_000,
+        ),
+        _ => (
+            DriveConfig::Null(null::NullConfig::demo()),
+            250_000_000,
+            10_000,
+        ),
     };
     let longest = drive.shape().max_transfer;
     let mut scenario = Scenario::new("drawn", drive, Span::from_millis(rng.range(1000, 4000)));
@@ -338,7 +346,7 @@ fn draw(seed: u64) -> Scenario {
         let (bytes, iops) = (bytes * share / 100, iops * share / 100);
         let contract = contract(rng, bytes / clients + 1_000, iops / clients + 1);
         let program = program(rng, longest, iops.max(8));
-        scenario.tenant(format!("c{client}"), contract, 64 << 20, program);
+        scenario.add_client_with_group(format!("c{client}"), contract, 64 << 20, program);
     }
     scenario
 }
@@ -348,7 +356,7 @@ fn draw(seed: u64) -> Scenario {
 fn compare(scenario: &Scenario, policy: &str) -> Option<(u64, Vec<String>)> {
     let policy = find(policy).expect("there is one of that name");
     let mut metrics = DriveMetrics::new(scenario);
-    let results = Run::observed(scenario, &policy, 0, vec![&mut metrics]).ok()?;
+    let results = SimRun::observed(scenario, &policy, 0, vec![&mut metrics]).ok()?;
     let results = results.run(|_| {}).expect("it comes to its end");
     let (mut seconds, mut faults) = (0, Vec::new());
     for (at, counted) in metrics.clients.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! A host with busy processors: the server's thread wakes late, and drive completions wait for it.
 
 use weir_core::{Instant, Span};
-use weir_measure::promise::Rate;
-use weir_sim::{CpuStall, Path, Policy, Results, Run, Scenario, scenario};
+use weir_measure::promise::PromisedRate;
+use weir_sim::{CpuStall, Path, Policy, Results, Scenario, SimRun, scenario};
 
 const SECONDS: u64 = 3;
 
@@ -40,14 +40,14 @@ fn busy(stall: Span, length: Span) -> Scenario {
 }
 
 fn run(scenario: &Scenario, policy: &Policy) -> Results {
-    let run = Run::new(scenario, policy, 0).unwrap();
+    let run = SimRun::new(scenario, policy, 0).unwrap();
     run.run(|_| {}).unwrap()
 }
 
 /// The bandwidth of the target in its worst second, in MB/s, and the number of seconds in which it
 /// got 8 MB.
 fn target(results: &Results) -> (f64, u64) {
-    let rate = Rate::new(8_000_000, 0).expect("something is promised");
+    let rate = PromisedRate::new(8_000_000, 0).expect("something is promised");
     let judged = results.judge(0, rate);
     let worst = results.clients[0].meter.worst_second_mb_per_s();
     (worst.unwrap_or(0.0), judged.seconds.kept)

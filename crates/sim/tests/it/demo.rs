@@ -2,11 +2,14 @@
 
 use weir_core::{Instant, Span};
 use weir_measure::LimitedBy;
-use weir_measure::promise::{Cause, Rate};
-use weir_sim::{Policy, Results, Run, Scenario, measure_alone, scenario};
+use weir_measure::promise::{Cause, PromisedRate};
+use weir_sim::{Policy, Results, Scenario, SimRun, measure_alone, scenario};
 
 fn run(scenario: &Scenario, policy: &Policy) -> Results {
-    Run::new(scenario, policy, 0).unwrap().run(|_| {}).unwrap()
+    SimRun::new(scenario, policy, 0)
+        .unwrap()
+        .run(|_| {})
+        .unwrap()
 }
 
 /// A table of integers, which does not depend on the printing of floating-point numbers.
@@ -37,7 +40,7 @@ fn under_none_the_target_drowns_and_the_link_is_full() {
     assert!(target.bytes() < 2 * 1_000_000);
     assert!(results.total.bytes() > 2 * 249_000_000);
     assert!(results.total.bytes() <= 2 * 250_000_000);
-    let judged = results.judge(0, Rate::new(10_000_000, 0).unwrap());
+    let judged = results.judge(0, PromisedRate::new(10_000_000, 0).unwrap());
     assert_eq!(judged.fraction(), Some(0.0));
     assert_eq!(judged.seconds.short[Cause::Neighbour as usize], 2);
     assert_eq!(table(&results), DEMO.trim());
@@ -128,7 +131,7 @@ fn records_name_promise_limit_and_split() {
 fn progress_is_told_and_ends_at_the_end() {
     let scenario = scenario::demo(Span::from_millis(250));
     let mut told = Vec::new();
-    Run::new(&scenario, &Policy::none(), 0)
+    SimRun::new(&scenario, &Policy::none(), 0)
         .unwrap()
         .run(|p| told.push(p))
         .unwrap();

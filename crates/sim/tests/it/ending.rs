@@ -3,17 +3,17 @@
 use weir_core::Span;
 use weir_model::drive::null;
 use weir_model::load::{Arrival, Program};
-use weir_sim::{Policy, Results, Run, Scenario};
+use weir_sim::{Policy, Results, Scenario, SimRun};
 
 const SIZE: u64 = 1 << 30;
 
 /// A drive that serves one request at a time, in a millisecond each.
-fn drive() -> weir_model::drive::Config {
-    weir_model::drive::Config::Null(null::Config {
+fn drive() -> weir_model::drive::DriveConfig {
+    weir_model::drive::DriveConfig::Null(null::NullConfig {
         tags: 1,
         service: Span::from_millis(1),
         link: 0,
-        ..null::Config::demo()
+        ..null::NullConfig::demo()
     })
 }
 
@@ -26,12 +26,12 @@ fn scenario() -> Scenario {
 }
 
 fn add(scenario: &mut Scenario, name: &str, program: Program) -> usize {
-    scenario.tenant(name, weir_core::Contract::DEFAULT, SIZE, program);
+    scenario.add_client_with_group(name, weir_core::Contract::DEFAULT, SIZE, program);
     scenario.clients.len() - 1
 }
 
 fn played(scenario: &Scenario) -> Results {
-    let run = Run::new(scenario, &Policy::none(), 0).unwrap();
+    let run = SimRun::new(scenario, &Policy::none(), 0).unwrap();
     run.run(|_| {}).unwrap()
 }
 
@@ -49,7 +49,7 @@ fn a_run_ends_with_the_program_that_it_is_about() {
     // 500 requests of 1 ms each, one at a time, without another client.
     let at = add(&mut scenario, "program", program(500));
     let whole = played(&scenario);
-    assert_eq!(whole.clients[0].took, Some(Span::from_millis(500)));
+    assert_eq!(whole.clients[0].runtime, Some(Span::from_millis(500)));
     assert_eq!(
         whole.total.length_ns(),
         500_000_000,
@@ -60,10 +60,10 @@ fn a_run_ends_with_the_program_that_it_is_about() {
     let whole = played(&scenario);
     assert_eq!(whole.total.length_ns(), 9_000_000_000);
     // The two clients take turns, and the program has the first one: 500 + 499 requests of 1 ms.
-    assert_eq!(whole.clients[0].took, Some(Span::from_millis(999)));
+    assert_eq!(whole.clients[0].runtime, Some(Span::from_millis(999)));
     scenario.exits = Some(at);
     let ended = played(&scenario);
-    assert_eq!(ended.clients[0].took, whole.clients[0].took);
+    assert_eq!(ended.clients[0].runtime, whole.clients[0].runtime);
     assert_eq!(ended.total.length_ns(), 999_000_000);
     let other = &ended.clients[1].meter;
     assert!(
@@ -75,7 +75,7 @@ fn a_run_ends_with_the_program_that_it_is_about() {
     // The program does not end in time.
     scenario.clients[at].program.requests = Some(5_000);
     let late = played(&scenario);
-    assert_eq!(late.clients[0].took, None);
+    assert_eq!(late.clients[0].runtime, None);
     assert_eq!(late.total.length_ns(), 9_000_000_000);
 }
 
@@ -116,7 +116,7 @@ fn late_requests_are_counted_even_without_an_answer() {
 fn an_abandoned_run_has_no_results() {
     let mut scenario = scenario();
     add(&mut scenario, "other", Program::random_reads(4096, 1));
-    let run = || Run::new(&scenario, &Policy::none(), 0).unwrap();
+    let run = || SimRun::new(&scenario, &Policy::none(), 0).unwrap();
     let mut asked = 0;
     let abandoned = run().run_while(|_| {
         asked += 1;
@@ -135,7 +135,7 @@ fn every_repetition_is_the_same_where_nothing_is_drawn() {
         add(&mut scenario, "first", Program::sequential_reads(4096, 1));
         add(&mut scenario, "second", program);
         [0, 7].map(|repetition| {
-            let run = Run::new(&scenario, &Policy::none(), repetition).unwrap();
+            let run = SimRun::new(&scenario, &Policy::none(), repetition).unwrap();
             let results = run.run(|_| {}).unwrap();
             let mut records = results.records(&[]);
             for record in &mut records {

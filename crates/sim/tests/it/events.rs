@@ -4,17 +4,17 @@ use weir_core::record::Call;
 use weir_core::{
     Contract, Edit, GroupId, Instant, Layer, Max, Outcome, Output, Refusal, Sizes, Span,
 };
-use weir_measure::promise::{Excuse, Rate};
+use weir_measure::promise::{Excuse, PromisedRate};
 use weir_model::drive::null;
 use weir_model::load::Program;
-use weir_sim::{Action, Error, Observer, Policy, Run, Scenario, ScheduledAction};
+use weir_sim::{Action, Observer, Policy, Scenario, ScheduledAction, SimError, SimRun};
 
 fn scenario(clients: u32, depth: u32) -> Scenario {
-    let drive = weir_model::drive::Config::Null(null::Config::demo());
+    let drive = weir_model::drive::DriveConfig::Null(null::NullConfig::demo());
     let mut scenario = Scenario::new("events", drive, Span::from_secs(4));
     for n in 0..clients {
         let program = Program::random_reads(4096, depth);
-        scenario.tenant(format!("c{n}"), Contract::DEFAULT, 1 << 20, program);
+        scenario.add_client_with_group(format!("c{n}"), Contract::DEFAULT, 1 << 20, program);
     }
     scenario
 }
@@ -38,7 +38,7 @@ fn a_client_is_served_from_its_arrival_to_its_departure() {
     let mut s = scenario(2, 4);
     s.clients[1].arrives = Span::from_secs(1);
     s.clients[1].leaves = Some(Span::from_secs(3));
-    let results = Run::new(&s, &Policy::none(), 0)
+    let results = SimRun::new(&s, &Policy::none(), 0)
         .unwrap()
         .run(|_| {})
         .unwrap();
@@ -55,7 +55,7 @@ fn a_client_is_served_from_its_arrival_to_its_departure() {
     assert!(stays[0] > 59_000 && stays[3] > 59_000 && stays[1] < 31_000);
     let gone = &results.clients[1].meter;
     assert_eq!(gone.failures(), 4, "what it waited for");
-    let seconds = results.judge(1, Rate::new(1, 0).unwrap()).seconds;
+    let seconds = results.judge(1, PromisedRate::new(1, 0).unwrap()).seconds;
     assert_eq!((seconds.promised, seconds.kept), (4, 2));
     let idle = seconds.excused[Excuse::Idle as usize];
     assert_eq!(idle, 2, "no promise is broken to a client that is gone");
@@ -74,7 +74,7 @@ fn a_max_holds_from_its_change_on_and_a_refused_change_is_noted() {
         at(1_000, set(1, limited)),
         at(2_000, set(1, Contract::DEFAULT)),
     ];
-    let results = Run::new(&s, &Policy::none(), 0)
+    let results = SimRun::new(&s, &Policy::none(), 0)
         .unwrap()
         .run(|_| {})
         .unwrap();
@@ -100,7 +100,7 @@ fn a_held_client_gets_nothing_and_its_requests_wait() {
     let mut s = scenario(2, 4);
     let hold = |held| Action::Hold { client: 0, held };
     s.actions = vec![at(1_000, hold(true)), at(2_000, hold(false))];
-    let results = Run::new(&s, &Policy::none(), 0)
+    let results = SimRun::new(&s, &Policy::none(), 0)
         .unwrap()
         .run(|_| {})
         .unwrap();
@@ -153,7 +153,7 @@ fn a_cancelled_request_fails_and_its_client_goes_on() {
     s.actions
         .extend((101..150).map(|ms| at(ms, Action::Cancel { client: 0 })));
     let mut outcomes = Outcomes::default();
-    let run = Run::observed(&s, &Policy::none(), 0, vec![&mut outcomes]).unwrap();
+    let run = SimRun::observed(&s, &Policy::none(), 0, vec![&mut outcomes]).unwrap();
     let results = run.run(|_| {}).unwrap();
     assert_eq!(results.clients[0].meter.failures(), outcomes.cancelled);
     // On hold, the client's requests are not in the drive, so that each of the 49 later
@@ -191,7 +191,7 @@ fn refused_requests_are_submitted_again() {
             events: 0,
             stalled: 0,
         });
-        let results = Run::new(&s, &Policy::none(), 0)
+        let results = SimRun::new(&s, &Policy::none(), 0)
             .unwrap()
             .run(|_| {})
             .unwrap();
@@ -209,27 +209,27 @@ fn invalid_scenarios_are_refused_before_the_run() {
     let error = |spoil: fn(&mut Scenario)| {
         let mut s = scenario(2, 1);
         spoil(&mut s);
-        Run::new(&s, &Policy::none(), 0).unwrap_err()
+        SimRun::new(&s, &Policy::none(), 0).unwrap_err()
     };
     assert!(matches!(
         error(|s| s.clients[1].region.start = 1),
-        Error::Region { .. }
+        SimError::Region { .. }
     ));
     assert!(matches!(
         error(|s| s.clients[1].space.0 = 9),
-        Error::Region { .. }
+        SimError::Region { .. }
     ));
     assert!(matches!(
         error(|s| s.clients[0].program.depth = 0),
-        Error::Program { .. }
+        SimError::Program { .. }
     ));
     assert!(matches!(
         error(|s| s.groups[0].contract.min = 1 << 40),
-        Error::Refused(_)
+        SimError::Refused(_)
     ));
     assert!(matches!(
         error(|s| s.actions = vec![at(0, Action::Cancel { client: 2 })]),
-        Error::NoSuchClient(2)
+        SimError::NoSuchClient(2)
     ));
     assert_eq!(
         error(|s| s.clients[1].space.0 = 9).to_string(),

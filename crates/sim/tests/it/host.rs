@@ -3,28 +3,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::record::{Call, Recorder};
 use weir_core::{Contract, Cookie, Instant, Layer, Op, Output, Span, StreamId};
-use weir_model::drive::{Config, null, ssd};
+use weir_model::drive::{DriveConfig, null, ssd};
 use weir_model::load::{Program, SyncMode};
-use weir_sim::scenario::{COMPARED, Interferers, Reads, compared, latency};
-use weir_sim::{Buffered, Observer, Policy, Results, Run, Scenario};
+use weir_sim::scenario::{COMPARED, Interferers, TargetReads, compared, latency};
+use weir_sim::{Buffered, Observer, Policy, Results, Scenario, SimRun};
 use weir_verify::audit::Auditors;
 
 const MIB: u64 = 1 << 20;
 const FILE: u64 = 64 * MIB;
 
-fn drives() -> [Config; 4] {
-    let nvme = ssd::Config {
+fn drives() -> [DriveConfig; 4] {
+    let nvme = ssd::SsdConfig {
         queues: 8,
         tags: 64,
         duplex: true,
         link: 3_500_000_000,
-        ..ssd::Config::generic()
+        ..ssd::SsdConfig::generic()
     };
     [
-        Config::Null(null::Config::demo()),
-        Config::Ssd(nvme),
-        Config::Ssd(ssd::Config::generic()),
-        Config::Hdd(weir_model::drive::hdd::Config::generic()),
+        DriveConfig::Null(null::NullConfig::demo()),
+        DriveConfig::Ssd(nvme),
+        DriveConfig::Ssd(ssd::SsdConfig::generic()),
+        DriveConfig::Hdd(weir_model::drive::hdd::HddConfig::generic()),
     ]
 }
 
@@ -35,7 +35,7 @@ fn cases() -> Vec<(Scenario, &'static str)> {
     for drive in drives() {
         for interferers in Interferers::ALL {
             for control in COMPARED {
-                let reads = Reads::Continuous;
+                let reads = TargetReads::Continuous;
                 let mut scenario = latency(&drive, interferers, control, reads, FILE);
                 scenario.duration = Span::from_millis(500);
                 scenario.clients[0].program.stop = Some(scenario.warm_up + scenario.duration);
@@ -51,7 +51,7 @@ fn watched<'a>(
     control: &str,
     observers: Vec<&'a mut dyn Observer>,
 ) -> Results {
-    let run = Run::observed(scenario, &compared(control), 0, observers).unwrap();
+    let run = SimRun::observed(scenario, &compared(control), 0, observers).unwrap();
     run.run(|_| {}).unwrap()
 }
 
@@ -132,7 +132,7 @@ fn nothing_is_lost_or_doubled_and_fdatasync_writes_before_it_flushes() {
         let (mut watch, mut auditors) = (ProcessWatch::default(), Auditors::new());
         let results = watched(&scenario, control, vec![&mut watch, &mut auditors]);
         let found = auditors.end(false);
-        assert!(found.is_empty(), "{what}: {:?}", found.kept());
+        assert!(found.is_empty(), "{what}: {:?}", found.violations());
         let counters = results.counters;
         let live = watch.outstanding.len() as u64;
         assert_eq!(counters.accepted, counters.done + live, "{what}");
@@ -174,12 +174,12 @@ fn a_process_is_always_in_one_call() {
 
 #[test]
 fn a_file_that_is_read_in_sequence_is_fetched_once_and_the_readers_fill_the_drive() {
-    let drive = Config::Null(null::Config::demo());
+    let drive = DriveConfig::Null(null::NullConfig::demo());
     let mut scenario = Scenario::new("once", drive, Span::from_secs(2));
     for name in ["one", "other"] {
         let mut program = Program::sequential_reads(4096, 1);
         program.requests = Some(16 * MIB / 4096);
-        let client = scenario.tenant(name, Contract::DEFAULT, 16 * MIB, program);
+        let client = scenario.add_client_with_group(name, Contract::DEFAULT, 16 * MIB, program);
         client.buffered = Some(Buffered::default());
     }
     let mut watch = ProcessWatch::default();
@@ -196,12 +196,12 @@ fn a_file_that_is_read_in_sequence_is_fetched_once_and_the_readers_fill_the_driv
 
 #[test]
 fn the_read_outstanding_at_the_end_is_waited_for_and_counted() {
-    let drive = Config::Hdd(weir_model::drive::hdd::Config::generic());
+    let drive = DriveConfig::Hdd(weir_model::drive::hdd::HddConfig::generic());
     let scenario = latency(
         &drive,
         Interferers::Readers,
         "none",
-        Reads::Continuous,
+        TargetReads::Continuous,
         FILE,
     );
     let results = watched(&scenario, "none", Vec::new());
@@ -222,10 +222,11 @@ fn the_same_seed_gives_the_same_bytes() {
     for (mut scenario, control) in cases() {
         scenario.duration = Span::from_millis(100);
         let bytes = [0, 0, 1].map(|repetition| {
-            let config = Run::config(&scenario, &compared(control));
+            let config = SimRun::config(&scenario, &compared(control));
             let mut recorder = Recorder::new(&config);
             let observers: Vec<&mut dyn Observer> = vec![&mut recorder];
-            let run = Run::observed(&scenario, &compared(control), repetition, observers).unwrap();
+            let run =
+                SimRun::observed(&scenario, &compared(control), repetition, observers).unwrap();
             run.run(|_| {}).unwrap();
             recorder.bytes().to_vec()
         });
@@ -236,13 +237,19 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn bfq_lowers_latency_on_flash_and_disk() {
-    let mean = |drive: &Config, interferers, control| {
-        let scenario = latency(drive, interferers, control, Reads::Continuous, 512 * MIB);
+    let mean = |drive: &DriveConfig, interferers, control| {
+        let scenario = latency(
+            drive,
+            interferers,
+            control,
+            TargetReads::Continuous,
+            512 * MIB,
+        );
         let results = watched(&scenario, control, Vec::new());
         let latency = results.clients[0].meter.latency().clone();
         (latency.sum() / u128::from(latency.count())) as u64 / 1_000
     };
-    let flash = Config::Ssd(ssd::Config::generic());
+    let flash = DriveConfig::Ssd(ssd::SsdConfig::generic());
     // 1 MiB of each stream may overtake a read, 15 MiB together. At the link's speed, that takes 30
     // ms, in addition to the commands in the drive.
     let none = mean(&flash, Interferers::Readers, "none");
@@ -250,7 +257,7 @@ fn bfq_lowers_latency_on_flash_and_disk() {
     assert!((29_000..80_000).contains(&none), "{none} us");
     assert!(none > 50 * bfq, "{none} us and {bfq} us");
     // For each waiting stream, 30 ms may pass until a read of the disk is overdue, 480 ms together.
-    let disk = Config::Hdd(weir_model::drive::hdd::Config::generic());
+    let disk = DriveConfig::Hdd(weir_model::drive::hdd::HddConfig::generic());
     let none = mean(&disk, Interferers::Readers, "none");
     let bfq = mean(&disk, Interferers::Readers, "bfq");
     assert!((300_000..800_000).contains(&none), "{none} us");
@@ -259,16 +266,16 @@ fn bfq_lowers_latency_on_flash_and_disk() {
 
 #[test]
 fn tags_follow_the_drive_and_the_elevator() {
-    let drive = Config::Ssd(ssd::Config::generic());
+    let drive = DriveConfig::Ssd(ssd::SsdConfig::generic());
     let tags = |control: &str| {
         let scenario = latency(
             &drive,
             Interferers::Readers,
             control,
-            Reads::Continuous,
+            TargetReads::Continuous,
             FILE,
         );
-        let config = Run::config(&scenario, &compared(control));
+        let config = SimRun::config(&scenario, &compared(control));
         config.sizes.scheduler_tags
     };
     assert_eq!((tags("none"), tags("bfq")), (32, 64));
@@ -278,7 +285,7 @@ fn tags_follow_the_drive_and_the_elevator() {
             &drive,
             Interferers::Writers,
             control,
-            Reads::Continuous,
+            TargetReads::Continuous,
             FILE,
         );
         assert_eq!(scenario.bases().len(), 1, "one space, whatever the queues");
@@ -290,17 +297,17 @@ fn tags_follow_the_drive_and_the_elevator() {
 
 #[test]
 fn calls_that_write_more_than_a_command_takes_have_room_for_all_their_commands() {
-    let drive = Config::Null(null::Config::demo());
+    let drive = DriveConfig::Null(null::NullConfig::demo());
     let transfer = drive.shape().max_transfer;
     let mut scenario = Scenario::new("large", drive, Span::from_secs(2));
     let mut program = Program::random_reads(1 << 20, 1);
     (program.writes, program.sync) = (100, SyncMode::Fdatasync(64));
-    let client = scenario.tenant("one", Contract::DEFAULT, 1 << 30, program);
+    let client = scenario.add_client_with_group("one", Contract::DEFAULT, 1 << 30, program);
     client.buffered = Some(Buffered::default());
     // The process needs 64 times as many commands as one call, and additional ones for reads and
     // the flush.
     assert!(client.outstanding(transfer) > 64 * (1 << 20) / transfer);
-    let run = Run::new(&scenario, &Policy::none(), 0).unwrap();
+    let run = SimRun::new(&scenario, &Policy::none(), 0).unwrap();
     let results = run.run(|_| {}).unwrap();
     assert!(results.clients[0].meter.bytes() > 256 << 20);
 }

@@ -8,7 +8,7 @@ use weir_core::{
     Config, Edit, Flags, Instant, Op, Output, Priority, ROOT, Request, SpaceId, StreamId,
     StreamSpec, merge,
 };
-use weir_model::drive::{Drive, hdd};
+use weir_model::drive::{DriveModel, hdd};
 use weir_verify::audit::{Audited, Witness};
 
 const CHUNK: u32 = 16 * 1024;
@@ -28,13 +28,13 @@ struct Readers {
 
 impl Readers {
     fn new(elevator: elevator::Config, merge: merge::Config) -> Self {
-        let disk = hdd::Config::generic().build().unwrap();
+        let disk = hdd::HddConfig::generic().build().unwrap();
         let config = Config {
             drive: disk.shape(),
             merge,
             ..Config::of(elevator)
         };
-        let mut layer = Witness::beside(config, false).unwrap();
+        let mut layer = Witness::audited_layer(config, false).unwrap();
         let space = Edit::SetSpace {
             id: SpaceId(0),
             size: Some(SPACE),
@@ -130,7 +130,7 @@ impl Readers {
     fn rates(&mut self, seconds: u64) -> Vec<u64> {
         let before: Vec<u64> = self.readers.iter().map(|r| r.4).collect();
         self.run(self.now + seconds * SECOND);
-        assert_eq!(self.layer.observer().audit.found().kept(), []);
+        assert_eq!(self.layer.observer().audit.found().violations(), []);
         let read = self.readers.iter().zip(before);
         read.map(|(r, before)| (r.4 - before) / seconds / 1_000)
             .collect()

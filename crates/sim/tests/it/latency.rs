@@ -13,25 +13,29 @@ use weir_config::policy::find;
 use weir_core::{Contract, Sizes, Span};
 use weir_model::drive::null;
 use weir_model::load::Program;
-use weir_sim::{Run, Scenario};
+use weir_sim::{Scenario, SimRun};
 
 const TAGS: u16 = 16;
 
 fn rates(target: Span) -> Vec<u64> {
-    let drive = null::Config {
+    let drive = null::NullConfig {
         service: Span::from_micros(100),
         tags: TAGS,
         queues: 1,
         link: 0,
         tick: Span::ZERO,
         wake: Span::ZERO,
-        command: null::Config::COMMAND,
+        command: null::NullConfig::COMMAND,
     };
     let length = Span::from_secs(12);
-    let mut scenario = Scenario::new("latency", weir_model::drive::Config::Null(drive), length);
+    let mut scenario = Scenario::new(
+        "latency",
+        weir_model::drive::DriveConfig::Null(drive),
+        length,
+    );
     for (name, depth) in [("v", 1), ("a", 16), ("b", 16), ("c", 16)] {
         let reads = Program::random_reads(4096, depth);
-        scenario.tenant(name, Contract::DEFAULT, 1 << 30, reads);
+        scenario.add_client_with_group(name, Contract::DEFAULT, 1 << 30, reads);
     }
     scenario.groups[0].knobs.latency = target;
     let policy = find("io.latency").unwrap();
@@ -40,7 +44,7 @@ fn rates(target: Span) -> Vec<u64> {
         scheduler_tags: TAGS.into(),
         ..scenario.sizes(&policy)
     });
-    let run = Run::new(&scenario, &policy, 0).unwrap();
+    let run = SimRun::new(&scenario, &policy, 0).unwrap();
     let results = run.run(|_| {}).unwrap();
     let clients = results.clients.iter();
     clients.map(|c| c.meter.requests() / 12).collect()

@@ -3,7 +3,7 @@
 use weir_config::policy::find;
 use weir_config::profile;
 use weir_config::scenario::{Choice, read};
-use weir_sim::Run;
+use weir_sim::SimRun;
 use weir_verify::audit::Auditors;
 
 /// Plays sequential reads of 4 KiB with a queue depth of 8, on a drive that serves several at once.
@@ -28,10 +28,10 @@ fn play(host: &str, policy: &str) -> (u64, u64) {
     let scenario = script.scenario(&choice).unwrap();
     let policy = find(policy).unwrap();
     let mut auditors = Auditors::new();
-    let run = Run::observed(&scenario, &policy, 0, vec![&mut auditors]).unwrap();
+    let run = SimRun::observed(&scenario, &policy, 0, vec![&mut auditors]).unwrap();
     let counters = run.run(|_| {}).unwrap().counters;
     let found = auditors.end(false);
-    assert!(found.is_empty(), "{:?}", found.kept());
+    assert!(found.is_empty(), "{:?}", found.violations());
     (counters.done, counters.dispatched)
 }
 

@@ -3,21 +3,21 @@
 use weir_core::{Contract, Instant, Span};
 use weir_model::drive::{Freeze, null};
 use weir_model::load::{Arrival, Program, SyncMode};
-use weir_sim::{CpuStall, Error, Path, Policy, Results, Run, Scenario};
+use weir_sim::{CpuStall, Path, Policy, Results, Scenario, SimError, SimRun};
 
 fn idle() -> Scenario {
-    let drive = weir_model::drive::Config::Null(null::Config::demo());
+    let drive = weir_model::drive::DriveConfig::Null(null::NullConfig::demo());
     Scenario::new("physics", drive, Span::from_secs(1))
 }
 
 fn one(program: Program) -> Scenario {
     let mut scenario = idle();
-    scenario.tenant("one", Contract::DEFAULT, 1 << 20, program);
+    scenario.add_client_with_group("one", Contract::DEFAULT, 1 << 20, program);
     scenario
 }
 
 fn run(scenario: &Scenario) -> Results {
-    let run = Run::new(scenario, &Policy::none(), 0).unwrap();
+    let run = SimRun::new(scenario, &Policy::none(), 0).unwrap();
     run.run(|_| {}).unwrap()
 }
 
@@ -176,13 +176,15 @@ fn flushes_move_no_bytes_and_wait_for_writes() {
 #[test]
 fn a_run_without_advancing_time_is_an_error() {
     let mut scenario = one(Program::random_reads(4096, 1));
-    scenario.drive = weir_model::drive::Config::Null(null::Config {
+    scenario.drive = weir_model::drive::DriveConfig::Null(null::NullConfig {
         service: Span::ZERO,
         link: 0,
-        ..null::Config::demo()
+        ..null::NullConfig::demo()
     });
-    let error = Run::new(&scenario, &Policy::none(), 0).unwrap().run(|_| {});
-    assert!(matches!(error, Err(Error::Stuck { .. })));
+    let error = SimRun::new(&scenario, &Policy::none(), 0)
+        .unwrap()
+        .run(|_| {});
+    assert!(matches!(error, Err(SimError::Stuck { .. })));
 }
 
 #[test]
@@ -208,6 +210,6 @@ fn a_drive_that_freezes_serves_nothing_meanwhile() {
     assert_eq!(meter.latency().max(), 200_046_384);
     let freeze = scenario.freeze.as_mut().unwrap();
     freeze.length = freeze.every;
-    let refused = Run::new(&scenario, &Policy::none(), 0);
-    assert_eq!(refused.unwrap_err(), Error::Freeze);
+    let refused = SimRun::new(&scenario, &Policy::none(), 0);
+    assert_eq!(refused.unwrap_err(), SimError::Freeze);
 }

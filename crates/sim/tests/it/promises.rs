@@ -2,8 +2,8 @@
 
 use weir_config::policy::find;
 use weir_core::{Capacity, Span};
-use weir_measure::promise::Rate;
-use weir_sim::{Policy, Results, Run, Scenario, scenario};
+use weir_measure::promise::PromisedRate;
+use weir_sim::{Policy, Results, Scenario, SimRun, scenario};
 use weir_verify::audit::Auditors;
 
 const MIN: u64 = 10_000_000;
@@ -11,17 +11,22 @@ const MIN: u64 = 10_000_000;
 /// Plays the scenario with all auditors.
 fn run(scenario: &Scenario, policy: &Policy) -> Results {
     let mut auditors = Auditors::new();
-    let run = Run::observed(scenario, policy, 0, vec![&mut auditors]).unwrap();
+    let run = SimRun::observed(scenario, policy, 0, vec![&mut auditors]).unwrap();
     let results = run.run(|_| {}).unwrap();
     let found = auditors.end(false);
-    assert!(found.is_empty(), "{}: {:?}", policy.name, found.kept());
+    assert!(
+        found.is_empty(),
+        "{}: {:?}",
+        policy.name,
+        found.violations()
+    );
     results
 }
 
 /// The number of seconds in which a client was promised its min, and of those in which it got its
 /// min.
 fn kept(results: &Results, client: usize) -> (u64, u64) {
-    let rate = Rate::new(MIN, 0).expect("something is promised");
+    let rate = PromisedRate::new(MIN, 0).expect("something is promised");
     let seconds = results.judge(client, rate).seconds;
     (seconds.promised, seconds.kept)
 }
@@ -98,15 +103,15 @@ fn shares_divide_the_drive_within_two_per_cent_and_every_second_within_ten() {
 /// flash drive that each flush stops for a millisecond.
 #[test]
 fn a_contract_is_kept_beside_fifteen_who_sync() {
-    use scenario::{Interferers, Reads, compared, latency};
-    let drive = weir_model::drive::Config::Ssd(weir_model::drive::ssd::Config {
+    use scenario::{Interferers, TargetReads, compared, latency};
+    let drive = weir_model::drive::DriveConfig::Ssd(weir_model::drive::ssd::SsdConfig {
         flush: Span::from_millis(1),
-        ..weir_model::drive::ssd::Config::generic()
+        ..weir_model::drive::ssd::SsdConfig::generic()
     });
     let play = |control: &str| {
         let file = 64 << 20;
         let writers = Interferers::Writers;
-        let mut scenario = latency(&drive, writers, control, Reads::Continuous, file);
+        let mut scenario = latency(&drive, writers, control, TargetReads::Continuous, file);
         scenario.capacity = Some(Capacity {
             read: 3_000_000_000,
             write: 1_000_000_000,

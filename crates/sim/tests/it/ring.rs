@@ -3,10 +3,10 @@
 
 use weir_core::{Contract, Span};
 use weir_measure::Rings;
-use weir_model::drive::{Config, null};
+use weir_model::drive::{DriveConfig, null};
 use weir_model::load::{Arrival, Pattern, Program, Rng, Size};
 use weir_sim::{
-    CallTiming, Cost, Guest, GuestRing, KickReaction, Policy, Results, Run, Scenario, Threads,
+    CallTiming, Cost, Guest, GuestRing, KickReaction, Policy, Results, Scenario, SimRun, Threads,
 };
 use weir_verify::audit::Auditors;
 
@@ -14,19 +14,19 @@ const fn us(us: u64) -> Span {
     Span::from_micros(us)
 }
 
-fn drive(service: Span, tags: u16) -> Config {
-    Config::Null(null::Config {
+fn drive(service: Span, tags: u16) -> DriveConfig {
+    DriveConfig::Null(null::NullConfig {
         service,
         tags,
         link: 0,
-        ..null::Config::demo()
+        ..null::NullConfig::demo()
     })
 }
 
 /// One guest with random reads of 4 KiB and a queue depth of `depth`, for a second.
 fn reader(guest: Guest, depth: u32) -> Scenario {
     let mut scenario = Scenario::new("ring", drive(us(100), 32), Span::from_secs(1));
-    scenario.tenant(
+    scenario.add_client_with_group(
         "reader",
         Contract::DEFAULT,
         1 << 30,
@@ -41,10 +41,10 @@ fn reader(guest: Guest, depth: u32) -> Scenario {
 fn play(scenario: &Scenario) -> Results {
     let mut auditors = Auditors::new();
     let observers: Vec<&mut dyn weir_sim::Observer> = vec![&mut auditors];
-    let run = Run::observed(scenario, &Policy::none(), 0, observers);
+    let run = SimRun::observed(scenario, &Policy::none(), 0, observers);
     let results = run.unwrap().run(|_| {}).unwrap();
     let found = auditors.end(false);
-    assert!(found.is_empty(), "{:?}", found.kept());
+    assert!(found.is_empty(), "{:?}", found.violations());
     results
 }
 
@@ -235,7 +235,7 @@ fn beside_a_storm(storm: u32, kicks: KickReaction) -> Results {
         ..Guest::default()
     };
     let mut scenario = reader(guest, 2);
-    scenario.tenant(
+    scenario.add_client_with_group(
         "storm",
         Contract::DEFAULT,
         1 << 20,
@@ -324,7 +324,8 @@ fn drawn(seed: u64) -> Scenario {
             },
             ..Program::random_reads(4096, rng.range(1, 80) as u32)
         };
-        let client = scenario.tenant(format!("c{n}"), Contract::DEFAULT, 1 << 24, program);
+        let client =
+            scenario.add_client_with_group(format!("c{n}"), Contract::DEFAULT, 1 << 24, program);
         client.guest = rng.range(0, 2) as u32;
         client.empty_kicks = (rng.range(0, 3) / 3 * rng.range(0, 2000)) as u32;
         if rng.range(0, 7) == 0 {

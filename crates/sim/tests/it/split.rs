@@ -5,26 +5,26 @@ use weir_core::{Contract, Priority, PriorityClass, Span};
 use weir_measure::SplitUs;
 use weir_model::drive::{hdd, null, ssd};
 use weir_model::load::Program;
-use weir_sim::scenario::{COMPARED, Interferers, Reads, compared, latency};
-use weir_sim::{Policy, Results, Run, Scenario};
+use weir_sim::scenario::{COMPARED, Interferers, TargetReads, compared, latency};
+use weir_sim::{Policy, Results, Scenario, SimRun};
 
 const MIB: u64 = 1 << 20;
 
 /// Readers of 128 KiB on the demo's drive: 30 us in parallel, then 524.288 us on the link, one
 /// after the other.
 fn streams(depths: &[u32], policy: &Policy) -> Results {
-    let drive = weir_model::drive::Config::Null(null::Config::demo());
+    let drive = weir_model::drive::DriveConfig::Null(null::NullConfig::demo());
     let mut scenario = Scenario::new("split", drive, Span::from_secs(1));
     for (n, depth) in depths.iter().enumerate() {
         let program = Program::sequential_reads(128 * 1024, *depth);
-        scenario.tenant(n.to_string(), Contract::DEFAULT, 64 * MIB, program);
+        scenario.add_client_with_group(n.to_string(), Contract::DEFAULT, 64 * MIB, program);
     }
     // BFQ does not idle if all clients are equal.
     scenario.clients[0].priority = Priority {
         class: PriorityClass::Realtime,
         ..Priority::default()
     };
-    let run = Run::new(&scenario, policy, 0).unwrap();
+    let run = SimRun::new(&scenario, policy, 0).unwrap();
     run.followed(Span::from_millis(10)).run(|_| {}).unwrap()
 }
 
@@ -83,14 +83,20 @@ fn where_bfq_idles_for_one_the_other_waits_behind_it() {
 #[test]
 fn parts_are_parts_on_every_drive_under_every_control() {
     let drives = [
-        weir_model::drive::Config::Ssd(ssd::Config::generic()),
-        weir_model::drive::Config::Hdd(hdd::Config::generic()),
+        weir_model::drive::DriveConfig::Ssd(ssd::SsdConfig::generic()),
+        weir_model::drive::DriveConfig::Hdd(hdd::HddConfig::generic()),
     ];
     for drive in drives {
         for interferers in Interferers::ALL {
             for control in COMPARED {
-                let scenario = latency(&drive, interferers, control, Reads::Continuous, 256 * MIB);
-                let run = Run::new(&scenario, &compared(control), 0).unwrap();
+                let scenario = latency(
+                    &drive,
+                    interferers,
+                    control,
+                    TargetReads::Continuous,
+                    256 * MIB,
+                );
+                let run = SimRun::new(&scenario, &compared(control), 0).unwrap();
                 for client in run.run(|_| {}).unwrap().clients {
                     let (split, latency) = (
                         client.meter.split().mean_us().unwrap_or_default(),

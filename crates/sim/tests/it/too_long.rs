@@ -7,19 +7,19 @@ use weir_core::record::Call;
 use weir_core::{Contract, Cookie, Instant, Layer, Op, Sizes, Span, StreamId};
 use weir_model::drive::null;
 use weir_model::load::{Program, Rng, Size};
-use weir_sim::{Action, NrRequests, Observer, Policy, Results, Run, Scenario, ScheduledAction};
+use weir_sim::{Action, NrRequests, Observer, Policy, Results, Scenario, ScheduledAction, SimRun};
 use weir_verify::audit::Auditors;
 
 const TRANSFER: u32 = 256 << 10;
 
 /// A scenario on a drive that accepts 256 KiB per command and takes a millisecond for each.
 fn scenario(tags: u16) -> Scenario {
-    let drive = weir_model::drive::Config::Null(null::Config {
+    let drive = weir_model::drive::DriveConfig::Null(null::NullConfig {
         service: Span::from_millis(1),
         tags,
         link: 0,
         command: TRANSFER,
-        ..null::Config::demo()
+        ..null::NullConfig::demo()
     });
     Scenario::new("too long", drive, Span::from_secs(60))
 }
@@ -61,10 +61,15 @@ impl Observer for AcceptedRequests {
 fn played(scenario: &Scenario, policy: &Policy, seen: &mut AcceptedRequests) -> Results {
     let mut auditors = Auditors::new();
     let observers: Vec<&mut dyn Observer> = vec![&mut *seen, &mut auditors];
-    let run = Run::observed(scenario, policy, 0, observers).unwrap();
+    let run = SimRun::observed(scenario, policy, 0, observers).unwrap();
     let results = run.run(|_| {}).unwrap();
     let found = auditors.end(seen.live.is_empty());
-    assert!(found.is_empty(), "{}: {:?}", policy.name, found.kept());
+    assert!(
+        found.is_empty(),
+        "{}: {:?}",
+        policy.name,
+        found.violations()
+    );
     results
 }
 
@@ -75,7 +80,7 @@ fn a_read_of_a_mebibyte_takes_four_tags_under_a_policy_of_linux_and_is_one_reque
         requests: Some(1),
         ..Program::sequential_reads(1 << 20, 1)
     };
-    scenario.tenant("reader", Contract::DEFAULT, 1 << 30, read);
+    scenario.add_client_with_group("reader", Contract::DEFAULT, 1 << 30, read);
     for (policy, requests) in [("mq-deadline", 4), ("contract", 1), ("bfq-bytes", 1)] {
         let mut seen = AcceptedRequests::default();
         let results = played(&scenario, &find(policy).unwrap(), &mut seen);
@@ -102,8 +107,8 @@ fn limits_charge_the_bytes_of_all_parts_and_each_part_as_a_request() {
         ..Contract::DEFAULT
     };
     let reads = Program::sequential_reads(1 << 20, 4);
-    scenario.tenant("bytes", contract(25 << 20, 0), 1 << 30, reads);
-    scenario.tenant("requests", contract(0, 100), 1 << 30, reads);
+    scenario.add_client_with_group("bytes", contract(25 << 20, 0), 1 << 30, reads);
+    scenario.add_client_with_group("requests", contract(0, 100), 1 << 30, reads);
     let limited = played(
         &scenario,
         &find("io.max").unwrap(),
@@ -131,10 +136,10 @@ fn a_max_counts_requests_as_their_client_sent_them_under_every_policy() {
         ..Contract::DEFAULT
     };
     let reads = Program::sequential_reads(1 << 20, 4);
-    scenario.tenant("requests", contract(0), 1 << 30, reads);
+    scenario.add_client_with_group("requests", contract(0), 1 << 30, reads);
     // Each request of 1 MiB counts as 3.4 requests of 300 KiB, rounded up to 4, whatever the
     // commands are.
-    scenario.tenant("sizes", contract(300 << 10), 1 << 30, reads);
+    scenario.add_client_with_group("sizes", contract(300 << 10), 1 << 30, reads);
     for (policy, expected) in [
         ("contract", [6000, 1500]),
         ("none", [6000, 1500]),
@@ -167,7 +172,7 @@ fn slices_count_the_commands_of_a_request_that_is_not_split_before() {
         ..Contract::DEFAULT
     };
     let reads = Program::sequential_reads(1 << 20, 4);
-    scenario.tenant("requests", contract, 1 << 30, reads);
+    scenario.add_client_with_group("requests", contract, 1 << 30, reads);
     let mut seen = AcceptedRequests::default();
     let results = played(&scenario, &find("io.max").unwrap(), &mut seen);
     assert_eq!(seen.longest, 1 << 20);
@@ -193,7 +198,8 @@ fn drawn(seed: u64) -> Scenario {
             requests: Some(rng.range(1, 40)),
             ..Program::random_reads(4096, rng.range(1, 9) as u32)
         };
-        let client = scenario.tenant(format!("c{n}"), Contract::DEFAULT, 1 << 26, program);
+        let client =
+            scenario.add_client_with_group(format!("c{n}"), Contract::DEFAULT, 1 << 26, program);
         if rng.range(0, 2) == 0 {
             client.leaves = Some(Span::from_micros(rng.range(1, 100_000)));
         }

@@ -9,7 +9,7 @@ use weir_model::drive::{null, ssd};
 use weir_model::load::{Arrival, Pattern, Program, Rng, Size, SyncMode};
 use weir_sim::{
     Action, Advice, Buffered, CpuStall, GroupSpec, NrRequests, Observer, Path, Policy, Results,
-    Run, Scenario, ScheduledAction, scenario,
+    Scenario, ScheduledAction, SimRun, scenario,
 };
 use weir_verify::audit::Auditors;
 
@@ -23,8 +23,8 @@ fn policies() -> [Policy; 4] {
 }
 
 fn recorded(scenario: &Scenario, policy: &Policy, repetition: u32) -> (Vec<u8>, Results) {
-    let mut recorder = Recorder::new(&Run::config(scenario, policy));
-    let run = Run::observed(scenario, policy, repetition, vec![&mut recorder]).unwrap();
+    let mut recorder = Recorder::new(&SimRun::config(scenario, policy));
+    let run = SimRun::observed(scenario, policy, repetition, vec![&mut recorder]).unwrap();
     let results = run.run(|_| {}).unwrap();
     (recorder.bytes().to_vec(), results)
 }
@@ -59,7 +59,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_repetition_others() {
 fn watching_changes_nothing() {
     let scenario = scenario::demo(Span::from_millis(50));
     for policy in policies() {
-        let alone = Run::new(&scenario, &policy, 0)
+        let alone = SimRun::new(&scenario, &policy, 0)
             .unwrap()
             .run(|_| {})
             .unwrap();
@@ -101,16 +101,16 @@ impl Observer for CallOrder {
 /// path.
 fn drawn(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed);
-    let drive = null::Config {
+    let drive = null::NullConfig {
         service: Span::from_nanos(rng.range(1, 100_000)),
         tags: rng.range(1, 40) as u16,
         queues: rng.range(1, 3) as u16,
         link: rng.range(20_000_000, 500_000_000),
         tick: Span::from_millis(rng.range(0, 1) * rng.range(0, 3)),
         wake: Span::ZERO,
-        command: null::Config::COMMAND,
+        command: null::NullConfig::COMMAND,
     };
-    let drive = weir_model::drive::Config::Null(drive);
+    let drive = weir_model::drive::DriveConfig::Null(drive);
     let mut s = Scenario::new("drawn", drive, Span::from_secs(60));
     let inner = rng.range(0, 2);
     for _ in 0..inner {
@@ -131,7 +131,7 @@ fn drawn(seed: u64) -> Scenario {
     for n in 0..rng.range(1, 9) {
         let contract = contract(&mut rng);
         let program = program(&mut rng);
-        let client = s.tenant(format!("c{n}"), contract, 1 << 22, program);
+        let client = s.add_client_with_group(format!("c{n}"), contract, 1 << 22, program);
         client.arrives = Span::from_micros(rng.range(0, 2) * rng.range(0, 3_000));
         if rng.range(0, 3) == 0 {
             client.leaves = Some(client.arrives + Span::from_micros(rng.range(0, 50_000)));
@@ -169,14 +169,15 @@ fn drawn(seed: u64) -> Scenario {
 fn buffer(rng: &mut Rng, s: &mut Scenario) {
     match rng.range(0, 19) {
         0 | 1 => {
-            s.drive = weir_model::drive::Config::Hdd(weir_model::drive::hdd::Config::generic());
+            s.drive =
+                weir_model::drive::DriveConfig::Hdd(weir_model::drive::hdd::HddConfig::generic());
         }
         2 | 3 => {
-            let flash = ssd::Config {
+            let flash = ssd::SsdConfig {
                 size: 2 << 30,
-                ..ssd::Config::generic()
+                ..ssd::SsdConfig::generic()
             };
-            s.drive = weir_model::drive::Config::Ssd(flash);
+            s.drive = weir_model::drive::DriveConfig::Ssd(flash);
         }
         _ => {}
     }
@@ -326,7 +327,7 @@ fn whatever_the_scenario_every_request_is_answered_once() {
             let mut order = CallOrder::default();
             let mut auditors = Auditors::new();
             let observers: Vec<&mut dyn Observer> = vec![&mut order, &mut auditors];
-            let run = Run::observed(&scenario, &policy, 0, observers).unwrap();
+            let run = SimRun::observed(&scenario, &policy, 0, observers).unwrap();
             let results = run.run(|_| {}).unwrap();
             let what = format!("seed {seed}, {}", policy.name);
             assert_eq!(results.unanswered, 0, "{what}");
@@ -342,7 +343,7 @@ fn whatever_the_scenario_every_request_is_answered_once() {
             }
             assert!(order.calls > 0);
             let found = auditors.end(true);
-            assert!(found.is_empty(), "{what}: {:?}", found.kept());
+            assert!(found.is_empty(), "{what}: {:?}", found.violations());
         }
     }
 }

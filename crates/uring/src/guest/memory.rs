@@ -5,11 +5,11 @@ use std::rc::Rc;
 use weir_wire::ring::{Guest, OutsideGuestError};
 use weir_wire::vhost::Region;
 
-use super::{GuestSlice, Mapping, Part};
+use super::{GuestSlice, Mapping, MappingPart};
 
 /// A region of guest memory that is mapped into this process.
 #[derive(Clone, Debug)]
-pub struct Mapped {
+pub struct MappedRegion {
     /// The addresses of the region in the guest and in the VMM.
     pub region: Region,
     /// The mapping of the region in this process.
@@ -21,17 +21,17 @@ pub struct Mapped {
 /// Clones are cheap and keep the mappings alive, so that requests in progress keep their memory
 /// even if the front end replaces the table of regions.
 #[derive(Clone, Debug, Default)]
-pub struct GuestMemory(Rc<Vec<Mapped>>);
+pub struct GuestMemory(Rc<Vec<MappedRegion>>);
 
 impl GuestMemory {
     /// Creates the memory from regions in any order.
-    pub fn new(mut regions: Vec<Mapped>) -> Self {
+    pub fn new(mut regions: Vec<MappedRegion>) -> Self {
         regions.sort_by_key(|mapped| mapped.region.guest);
         Self(Rc::new(regions))
     }
 
     /// Returns the regions in the order of guest addresses.
-    pub fn regions(&self) -> &[Mapped] {
+    pub fn regions(&self) -> &[MappedRegion] {
         &self.0
     }
 
@@ -42,7 +42,7 @@ impl GuestMemory {
 
     /// Returns the part at an address of the VMM's process, or `None` if it is not entirely in one
     /// region.
-    pub fn user_part(&self, address: u64, bytes: usize) -> Option<Part> {
+    pub fn user_part(&self, address: u64, bytes: usize) -> Option<MappingPart> {
         self.0.iter().find_map(|mapped| {
             let at = mapped.region.find_user(address, bytes as u64)?;
             mapped.mapping.part(at, bytes)
@@ -81,7 +81,7 @@ impl GuestMemory {
     }
 
     /// Returns the region that contains an address, and the position of the address in it.
-    fn find(&self, address: u64) -> Option<(&Mapped, u64)> {
+    fn find(&self, address: u64) -> Option<(&MappedRegion, u64)> {
         // Only the last region that begins at or before the address can contain it, because regions
         // do not overlap.
         let behind = self.0.partition_point(|m| m.region.guest <= address);

@@ -1,7 +1,7 @@
 //! Memory that is shared with a guest: counted mappings of descriptors that arrived over a socket.
 //!
 //! The other side reads and writes this memory at the same time, and may truncate it. Therefore, no
-//! reference to it is ever created. A [`Mapping`] hands out [`Part`]s, whose loads and stores are
+//! reference to it is ever created. A [`Mapping`] hands out [`MappingPart`]s, whose loads and stores are
 //! atomic or volatile, and [`GuestSlice`]s, on which operations of the ring work and whose bytes
 //! can be copied. Each of them counts the mapping, so that the mapping exists until the last
 //! operation on it has ended. `sigbus` handles the truncation of the underlying file.
@@ -18,7 +18,7 @@ use rustix::fs::FileType;
 use rustix::mm::{MapFlags, ProtFlags};
 use weir_wire::ring::{Load, Shared, Store};
 
-pub use memory::{GuestMemory, Mapped};
+pub use memory::{GuestMemory, MappedRegion};
 use sigbus::Guard;
 
 /// Up to this number of bytes, copies use volatile accesses, so that each byte is read exactly
@@ -54,7 +54,7 @@ pub enum MapError {
 
 /// A mapping of a range of a descriptor, shared with every process that has the descriptor.
 ///
-/// Clones refer to the same mapping. It is removed when the last clone, [`Part`] and [`GuestSlice`]
+/// Clones refer to the same mapping. It is removed when the last clone, [`MappingPart`] and [`GuestSlice`]
 /// have been dropped.
 #[derive(Clone, Debug)]
 pub struct Mapping(Rc<MappedRange>);
@@ -145,9 +145,9 @@ impl Mapping {
     }
 
     /// Returns a part for access to numbers, or `None` if it is not entirely inside the mapping.
-    pub fn part(&self, at: u64, bytes: usize) -> Option<Part> {
+    pub fn part(&self, at: u64, bytes: usize) -> Option<MappingPart> {
         let at = self.check(at, bytes)?;
-        Some(Part {
+        Some(MappingPart {
             mapping: self.clone(),
             at,
             bytes,
@@ -219,13 +219,13 @@ impl Drop for MappedRange {
 
 /// A part of a mapping that contains a ring, or on which operations work.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct MappingPart {
     mapping: Mapping,
     at: usize,
     bytes: usize,
 }
 
-impl Part {
+impl MappingPart {
     /// Returns the mapping to which the part belongs.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
@@ -250,7 +250,7 @@ impl Part {
     }
 }
 
-impl Shared for Part {
+impl Shared for MappingPart {
     fn len(&self) -> usize {
         self.bytes
     }
@@ -301,7 +301,7 @@ impl Shared for Part {
 /// A part of a guest's memory that operations read into or write from. Clones refer to the same
 /// memory.
 #[derive(Clone, Debug)]
-pub struct GuestSlice(Part);
+pub struct GuestSlice(MappingPart);
 
 impl GuestSlice {
     /// Returns the length in bytes, which is never 0.
@@ -335,7 +335,7 @@ impl GuestSlice {
             "{bytes} bytes from {at} on of a slice of {}",
             self.len()
         );
-        Self(Part {
+        Self(MappingPart {
             mapping: self.0.mapping.clone(),
             at: self.0.at + at,
             bytes,

@@ -87,7 +87,7 @@ fn region(guest: u64, size: u64) -> Region {
 fn a_range_over_two_regions_is_two_slices_and_a_gap_is_none() {
     let files = [memory(PAGE), memory(PAGE), memory(PAGE)];
     let at = [PAGE, 2 * PAGE, 4 * PAGE];
-    let regions = files.iter().zip(at).map(|(file, guest)| Mapped {
+    let regions = files.iter().zip(at).map(|(file, guest)| MappedRegion {
         region: region(guest, PAGE),
         mapping: Mapping::new(file, 0, PAGE).unwrap(),
     });
@@ -156,7 +156,7 @@ fn memory_that_is_taken_away_reads_as_zeroes_and_is_marked() {
 #[test]
 fn a_slice_keeps_its_mapping() {
     let file = memory(PAGE);
-    let guest = GuestMemory::new(vec![Mapped {
+    let guest = GuestMemory::new(vec![MappedRegion {
         region: region(0, PAGE),
         mapping: Mapping::new(&file, 0, PAGE).unwrap(),
     }]);

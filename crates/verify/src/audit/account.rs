@@ -12,7 +12,7 @@ const STEP: Span = Span::from_millis(1);
 /// A running account in units (bytes or requests). It is exact on both sides: a rate is owed only
 /// for the time in which the group has requests.
 #[derive(Debug, Default)]
-pub(crate) struct Account {
+pub(crate) struct OwedAccount {
     /// All three sums are in units times nanoseconds per second, so that no division rounds them.
     /// The amount that was owed so far.
     owed: u128,
@@ -20,12 +20,12 @@ pub(crate) struct Account {
     whole: u128,
     /// The amount that was served so far.
     got: u128,
-    points: VecDeque<Point>,
+    points: VecDeque<AccountPoint>,
 }
 
 /// The state of an account at the beginning of a step of time.
 #[derive(Clone, Copy, Debug)]
-struct Point {
+struct AccountPoint {
     at: Instant,
     owed: u128,
     whole: u128,
@@ -34,7 +34,7 @@ struct Point {
 
 /// The result of an account over a window of at least a second.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct AccountWindow {
     pub(crate) from: Instant,
     /// The amount that was owed, in units, rounded down.
     pub(crate) owed: u64,
@@ -43,11 +43,11 @@ pub(crate) struct Stretch {
     pub(crate) got: u64,
 }
 
-impl Account {
+impl OwedAccount {
     /// Advances the time. For this period, `rate` units per second are owed if the group `asks`.
-    pub(crate) fn pass(&mut self, from: Instant, to: Instant, rate: u64, asks: bool) {
+    pub(crate) fn advance(&mut self, from: Instant, to: Instant, rate: u64, asks: bool) {
         if self.points.back().is_none_or(|p| from.since(p.at) >= STEP) {
-            self.points.push_back(Point {
+            self.points.push_back(AccountPoint {
                 at: from,
                 owed: self.owed,
                 whole: self.whole,
@@ -70,8 +70,8 @@ impl Account {
 
     /// Returns the shortest window of at least a second that ends now, or `None` if the account is
     /// younger than a second.
-    pub(crate) fn stretch(&mut self, now: Instant) -> Option<Stretch> {
-        let within = |p: &Point| now.since(p.at) >= SECOND;
+    pub(crate) fn latest_window(&mut self, now: Instant) -> Option<AccountWindow> {
+        let within = |p: &AccountPoint| now.since(p.at) >= SECOND;
         // Windows begin only at points. The latest point that is at least a second old gives the
         // shortest window.
         while self.points.get(1).is_some_and(within) {
@@ -79,7 +79,7 @@ impl Account {
         }
         let begin = *self.points.front().filter(|p| within(p))?;
         let units = |sum: u128| u64::try_from(sum / u128::from(SECOND.as_nanos()));
-        Some(Stretch {
+        Some(AccountWindow {
             from: begin.at,
             // Sums that exceed 64 bits are beyond every comparison, so that saturating them loses
             // nothing.
@@ -90,7 +90,7 @@ impl Account {
     }
 
     /// Discards everything before the present time.
-    pub(crate) fn restart(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.points.clear();
     }
 }
@@ -105,37 +105,43 @@ mod tests {
 
     #[test]
     fn a_pause_takes_its_part_of_what_is_owed() {
-        let mut account = Account::default();
+        let mut account = OwedAccount::default();
         // First window: 250 ms with requests, 500 ms without, and 250 ms with requests again.
-        account.pass(at(0), at(250), 1_000, true);
+        account.advance(at(0), at(250), 1_000, true);
         account.serve(200);
-        assert!(account.stretch(at(250)).is_none());
-        account.pass(at(250), at(750), 1_000, false);
-        account.pass(at(750), at(1_000), 1_000, true);
+        assert!(account.latest_window(at(250)).is_none());
+        account.advance(at(250), at(750), 1_000, false);
+        account.advance(at(750), at(1_000), 1_000, true);
         // Owed at 1,000 units/s: 250 ms and 250 ms with requests make 500. The 500 ms without
         // requests count only for `whole`.
-        let stretch = account.stretch(at(1_000)).expect("a second has passed");
+        let stretch = account
+            .latest_window(at(1_000))
+            .expect("a second has passed");
         assert_eq!(
             (stretch.owed, stretch.whole, stretch.got),
             (500, 1_000, 200)
         );
-        account.pass(at(1_000), at(1_500), 2_000, true);
+        account.advance(at(1_000), at(1_500), 2_000, true);
         // The window now begins at 250 ms: 250 ms at 1,000 units/s and 500 ms at 2,000 units/s make
         // 1,250.
-        let stretch = account.stretch(at(1_500)).expect("a second has passed");
+        let stretch = account
+            .latest_window(at(1_500))
+            .expect("a second has passed");
         assert_eq!(stretch.from, at(250));
         assert_eq!((stretch.owed, stretch.got), (1_250, 0));
     }
 
     #[test]
     fn a_stretch_is_not_much_longer_than_a_second_where_much_happens() {
-        let mut account = Account::default();
+        let mut account = OwedAccount::default();
         // Points every millisecond: a window may begin at any of them.
         for ms in 0..3_000 {
-            account.pass(at(ms), at(ms + 1), 1_000, true);
+            account.advance(at(ms), at(ms + 1), 1_000, true);
             account.serve(1);
         }
-        let stretch = account.stretch(at(3_000)).expect("a second has passed");
+        let stretch = account
+            .latest_window(at(3_000))
+            .expect("a second has passed");
         assert_eq!(
             (stretch.from, stretch.owed, stretch.got),
             (at(2_000), 1_000, 1_000)

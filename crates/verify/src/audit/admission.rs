@@ -2,9 +2,9 @@
 //! members at most as much as it was promised itself.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::Model;
-use weir_core::{Capacity, Class, Contract, GroupId, Promised, ROOT, Refusal};
+use crate::audit::found::Violations;
+use crate::audit::model::LayerModel;
+use weir_core::{Capacity, Class, Contract, GroupId, PromiseSums, ROOT, Refusal};
 
 /// The part of the drive that can be promised, in millionths.
 const PROMISABLE: u128 = 900_000;
@@ -21,7 +21,7 @@ pub struct Admission {}
 impl Auditor for Admission {
     const NAME: &'static str = "admission";
 
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Changed(_, Ok(promised)) => {
                 if let Some(fault) = fault(model, *promised) {
@@ -33,7 +33,7 @@ impl Auditor for Admission {
             }
             Fact::Changed(_, Err(refusal @ Refusal::OverCapacity { promised, capacity }))
                 // The layer may refuse up to `ROUNDING` too early, because it rounds up.
-                if fits(Sum::of(*promised), *capacity, PROMISABLE - ROUNDING) =>
+                if fits(RateSum::of(*promised), *capacity, PROMISABLE - ROUNDING) =>
             {
                 found.add(format_args!("refused although it fits: {refusal:?}"));
             }
@@ -44,13 +44,13 @@ impl Auditor for Admission {
 
 /// A total of promises: bytes and requests per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Sum {
+struct RateSum {
     bytes: u128,
     iops: u128,
 }
 
-impl Sum {
-    fn of(promised: Promised) -> Self {
+impl RateSum {
+    fn of(promised: PromiseSums) -> Self {
         Self {
             bytes: promised.bytes.into(),
             iops: promised.iops.into(),
@@ -59,7 +59,7 @@ impl Sum {
 }
 
 /// Returns what is wrong with the contracts that the layer accepted, or `None` if they are sound.
-fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
+fn fault(model: &LayerModel, promised: PromiseSums) -> Option<&'static str> {
     for (_, group) in model.tree.iter() {
         let Contract {
             min,
@@ -69,12 +69,12 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
             ..
         } = group.contract;
         // Limits of zero do not exist, so a sum of zero means that the client has no max.
-        let most = Sum {
+        let most = RateSum {
             bytes: ceiling(max.bandwidth, max.read_bandwidth, max.write_bandwidth),
             iops: ceiling(max.iops, max.read_iops, max.write_iops),
         };
         // A realtime client is served before all others, so only its max bounds it.
-        if class == Class::Realtime && most == Sum::default() {
+        if class == Class::Realtime && most == RateSum::default() {
             return Some("realtime without a max");
         }
         // The idle class is served with the time that is left, so it cannot be promised any.
@@ -98,14 +98,14 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
         }
     }
     // The root has no contract of its own, so all of its members count.
-    let Some(total) = below(model, ROOT) else {
+    let Some(total) = promised_to_members(model, ROOT) else {
         return Some("a group promised its members more than it has");
     };
-    if total != Sum::of(promised) {
+    if total != RateSum::of(promised) {
         return Some("the sums are others");
     }
     match model.config.drive.capacity {
-        None => (total != Sum::default()).then_some("promises on a drive of unknown capacity"),
+        None => (total != RateSum::default()).then_some("promises on a drive of unknown capacity"),
         Some(capacity) => {
             (!fits(total, capacity, PROMISABLE)).then_some("more than nine tenths is promised")
         }
@@ -114,13 +114,20 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
 
 /// Returns the sum of the promises to a group's members, or `None` if one of them promised its
 /// members more than it has.
-fn below(model: &Model, id: GroupId) -> Option<Sum> {
-    let mut sum = Sum::default();
+fn promised_to_members(model: &LayerModel, id: GroupId) -> Option<RateSum> {
+    let mut sum = RateSum::default();
     for (member, group) in model.tree.iter().filter(|(_, g)| g.parent == id) {
-        let (own, inner) = (own(&group.contract), below(model, member)?);
+        let (own, inner) = (
+            reserved_rate(&group.contract),
+            promised_to_members(model, member)?,
+        );
         // The promise of a tenant includes the promises to its members. A tenant without one only
         // adds up theirs.
-        let counted = if own == Sum::default() { inner } else { own };
+        let counted = if own == RateSum::default() {
+            inner
+        } else {
+            own
+        };
         if inner.bytes > counted.bytes || inner.iops > counted.iops {
             return None;
         }
@@ -132,19 +139,19 @@ fn below(model: &Model, id: GroupId) -> Option<Sum> {
 
 /// Returns the amount that a contract reserves. This is the max of a realtime contract (or its min
 /// where it has no max), and the min of any other.
-fn own(contract: &Contract) -> Sum {
+fn reserved_rate(contract: &Contract) -> RateSum {
     let max = &contract.max;
     let (min, min_iops) = (contract.min.into(), contract.min_iops.into());
     match contract.class {
-        Class::Realtime => Sum {
+        Class::Realtime => RateSum {
             bytes: ceiling(max.bandwidth, max.read_bandwidth, max.write_bandwidth).max(min),
             iops: ceiling(max.iops, max.read_iops, max.write_iops).max(min_iops),
         },
-        Class::BestEffort => Sum {
+        Class::BestEffort => RateSum {
             bytes: min,
             iops: min_iops,
         },
-        Class::Idle => Sum::default(),
+        Class::Idle => RateSum::default(),
     }
 }
 
@@ -164,22 +171,22 @@ fn ceiling(both: u64, read: u64, write: u64) -> u128 {
 
 /// Returns true if bytes and requests take at most `millionths` of the drive: `bytes / worst + iops
 /// / most`, in whole numbers.
-fn fits(sum: Sum, capacity: Capacity, millionths: u128) -> bool {
+fn fits(sum: RateSum, capacity: Capacity, millionths: u128) -> bool {
     // Checks both bounds: the requests that the promised clients send, of each kind, and the bytes
     // that these requests move at least.
-    let moved = Sum {
+    let moved = RateSum {
         bytes: sum.bytes + sum.iops * SECTOR,
         iops: 0,
     };
     [capacity.iops, capacity.read_iops, capacity.write_iops]
         .into_iter()
-        .all(|most| fits_kind(sum, capacity, most, millionths))
-        && fits_kind(moved, capacity, 0, millionths)
+        .all(|most| fits_request_kind(sum, capacity, most, millionths))
+        && fits_request_kind(moved, capacity, 0, millionths)
 }
 
 /// Checks the same sum for one kind of request, of which the drive serves at most `most` per second
 /// (zero: no bound).
-fn fits_kind(sum: Sum, capacity: Capacity, most: u64, millionths: u128) -> bool {
+fn fits_request_kind(sum: RateSum, capacity: Capacity, most: u64, millionths: u128) -> bool {
     let worst = u128::from(capacity.read.min(capacity.write));
     // A drive without a bound on requests needs nothing for them.
     let (iops, most) = match most {

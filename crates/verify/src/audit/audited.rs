@@ -1,11 +1,11 @@
 //! A layer that is observed by auditors.
 
 use crate::audit::suite::Audit;
-use weir_core::record::{Call, Observed, Observer, Recorder};
+use weir_core::record::{Call, ObservedLayer, Observer, Recorder};
 use weir_core::{Config, ConfigError, Instant, Layer};
 
 /// A [`Layer`] that is audited and, if requested, recorded.
-pub type Audited = Observed<Witness>;
+pub type Audited = ObservedLayer<Witness>;
 
 /// The observer of an audited layer: all auditors and an optional recorder.
 #[derive(Debug)]
@@ -22,11 +22,11 @@ impl Witness {
     ///
     /// # Errors
     /// Returns the errors of [`Layer::new`].
-    pub fn beside(config: Config, record: bool) -> Result<Audited, ConfigError> {
+    pub fn audited_layer(config: Config, record: bool) -> Result<Audited, ConfigError> {
         let recorder = record.then(|| Recorder::new(&config));
         let mut layer = Layer::new(config)?;
         let audit = Audit::new(&mut layer);
-        Ok(Observed::new(layer, Self { audit, recorder }))
+        Ok(ObservedLayer::new(layer, Self { audit, recorder }))
     }
 }
 

@@ -1,11 +1,11 @@
 //! The interface of auditors: the facts that they receive, and the trait that they implement.
 
-use crate::audit::found::Found;
-use crate::audit::model::{Flight, Model};
+use crate::audit::found::Violations;
+use crate::audit::model::{LayerModel, ModelFlight};
 use weir_core::record::Call;
 use weir_core::{
-    Completion, Dispatch, Done, Edit, Event, Promised, Refusal, Reject, Request, SpaceId, StreamId,
-    StreamSpec, Wake,
+    Completion, Dispatch, Done, Edit, Event, PromiseSums, Refusal, Reject, Request, SpaceId,
+    StreamId, StreamSpec, Wake,
 };
 
 /// A call, output or event of the layer, with its names resolved by the model.
@@ -30,11 +30,11 @@ pub enum Fact<'a> {
     /// A request was refused, for the given reason.
     Refused(&'a Request, Reject),
     /// A tag was completed. The piece is `None` if the tag was not in flight.
-    Returned(&'a Completion, Option<&'a Flight>),
+    Returned(&'a Completion, Option<&'a ModelFlight>),
     /// The result of [`Layer::stall`](weir_core::Layer::stall): the space, and the returned value.
     Stalled(SpaceId, bool),
     /// A change was requested. If it was accepted, the model has already applied it.
-    Changed(&'a [Edit], &'a Result<Promised, Refusal>),
+    Changed(&'a [Edit], &'a Result<PromiseSums, Refusal>),
     /// A request and its members were merged into another request: the slots of both.
     Merged(Option<u32>, Option<u32>),
     /// The members of this request became requests of their own again.
@@ -70,5 +70,5 @@ pub trait Auditor {
     const NAME: &'static str;
 
     /// Processes one fact and reports violations.
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found);
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations);
 }

@@ -1,6 +1,6 @@
 //! Auditors as an observer of a run.
 
-use crate::audit::{Audit, Found};
+use crate::audit::{Audit, Violations};
 use weir_core::record::{Call, Observer};
 use weir_core::{Instant, Layer};
 
@@ -19,8 +19,8 @@ impl Auditors {
 
     /// Ends the audit and returns the violations. Set `idle` if every request was completed and no
     /// stream is on hold. In that case the auditors also check that nothing was left over.
-    pub fn end(self, idle: bool) -> Found {
-        self.audit.map_or_else(Found::default, |mut audit| {
+    pub fn end(self, idle: bool) -> Violations {
+        self.audit.map_or_else(Violations::default, |mut audit| {
             if idle {
                 audit.end();
             }

@@ -2,8 +2,8 @@
 //! elevator is allowed to wait.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::{Model, Stream};
+use crate::audit::found::Violations;
+use crate::audit::model::{LayerModel, ModelStream};
 use weir_core::{Class, Config, Contract, Instant, Op, Reason, Span, Wake, elevator};
 
 /// The longest time for which promises may delay a flush, counted from the end of the previous
@@ -12,7 +12,7 @@ const FLUSH_MOST: Span = Span::from_secs(1);
 
 /// The degree to which an elevator must keep the drive busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Promise {
+enum Conservation {
     /// Every tag is used while requests wait.
     Full,
     /// The drive is never empty while requests wait, unless the elevator idles for a stream.
@@ -22,7 +22,7 @@ enum Promise {
 /// The auditor of work conservation, see the module's documentation.
 #[derive(Debug)]
 pub struct Conserve {
-    promise: Promise,
+    promise: Conservation,
     /// True if the elevator may delay flushes.
     holds_flushes: bool,
     /// The time from which on a flush could have been dispatched, with none dispatched or completed
@@ -34,8 +34,8 @@ impl Conserve {
     pub(crate) fn new(config: &Config) -> Self {
         let promise = match config.elevator {
             // Only `none` has no reason to keep a request that a tag is free for.
-            elevator::Config::None => Promise::Full,
-            _ => Promise::Busy,
+            elevator::Config::None => Conservation::Full,
+            _ => Conservation::Busy,
         };
         Self {
             promise,
@@ -45,7 +45,7 @@ impl Conserve {
     }
 
     #[inline]
-    fn check(&mut self, model: &Model, wake: Option<Wake>) -> Option<&'static str> {
+    fn check(&mut self, model: &LayerModel, wake: Option<Wake>) -> Option<&'static str> {
         if wake.is_some_and(|w| w.reason == Reason::Answers) {
             // The auditor [`Wakes`](crate::audit::Wakes) checks that this wake-up is justified. The
             // next poll sends the requests.
@@ -65,10 +65,10 @@ impl Conserve {
             return None;
         }
         match self.promise {
-            Promise::Full => {
+            Conservation::Full => {
                 // A stream whose queue has no free scheduler tag cannot reach the elevator.
                 let tags = model.config.sizes.scheduler_tags;
-                let waits = |s: &Stream| {
+                let waits = |s: &ModelStream| {
                     let queue = model.layout.queue_of(s.id);
                     s.sendable > 0 && model.has_room(queue) && model.queues[queue].requests < tags
                 };
@@ -77,8 +77,8 @@ impl Conserve {
             }
             // How many pieces an elevator keeps in flight is its own decision. It must only not
             // leave the drive empty.
-            Promise::Busy if model.in_flight + model.busy > 0 => None,
-            Promise::Busy => {
+            Conservation::Busy if model.in_flight + model.busy > 0 => None,
+            Conservation::Busy => {
                 // If flushes are delayed, the elevator may idle for longer than the next flush
                 // waits. Its wake-up for the flush then hides the one for idling. If the elevator
                 // idled without a reason, the violation shows after the flush was sent.
@@ -95,7 +95,7 @@ impl Conserve {
     }
 
     /// Checks a flush that could have been dispatched and was not.
-    fn check_flush(&mut self, model: &Model, wake: Option<Wake>) -> Option<&'static str> {
+    fn check_flush(&mut self, model: &LayerModel, wake: Option<Wake>) -> Option<&'static str> {
         let promised = |contract: &Contract| {
             contract.class == Class::Realtime || contract.min > 0 || contract.min_iops > 0
         };
@@ -116,7 +116,7 @@ impl Auditor for Conserve {
     const NAME: &'static str = "conserve";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Dispatched(_, piece, _) if piece.op == Op::Flush => self.held = None,
             Fact::Returned(_, Some(flight)) if flight.dispatch.op == Op::Flush => self.held = None,

@@ -3,8 +3,8 @@
 //! and is not computed here.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::Model;
+use crate::audit::found::Violations;
+use crate::audit::model::LayerModel;
 use weir_core::{Config, Op, elevator};
 
 /// The maximum depths of the domains: reads, writes, discards, and all other operations.
@@ -33,7 +33,7 @@ impl Auditor for Domains {
     const NAME: &'static str = "domains";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         if !self.is_kyber || !matches!(fact, Fact::Polled(..)) {
             return;
         }

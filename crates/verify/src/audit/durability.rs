@@ -3,14 +3,14 @@
 //! then. FUA and all other flags reach the drive.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::{Lanes, Model};
+use crate::audit::found::Violations;
+use crate::audit::model::{Lanes, LayerModel};
 use weir_core::{Config, Op, Outcome};
 
 /// The state of a space in one hardware queue: its flush command in the drive, and the requests
 /// that its last successful one covered.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lane {
+struct LaneCoverage {
     /// The sequence number of the model at which the command in the drive began.
     running: u64,
     /// The sequence number up to which requests are durable. It covers those submitted before it
@@ -21,13 +21,13 @@ struct Lane {
 /// The auditor of flushes and FUA, see the module's documentation.
 #[derive(Debug)]
 pub struct Durability {
-    lanes: Vec<Lane>,
+    lanes: Vec<LaneCoverage>,
 }
 
 impl Durability {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            lanes: vec![Lane::default(); Lanes::new(config).count()],
+            lanes: vec![LaneCoverage::default(); Lanes::new(config).count()],
         }
     }
 }
@@ -36,7 +36,7 @@ impl Auditor for Durability {
     const NAME: &'static str = "durability";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Dispatched(slot, piece, false) => {
                 if let Some(live) = slot.map(|s| model.request(s))

@@ -8,8 +8,8 @@
 //! of streams in a group, over every window in which the second one waits all the time.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::{Model, State};
+use crate::audit::found::Violations;
+use crate::audit::model::{LayerModel, StreamState};
 use weir_core::{Event, GroupId, ROOT, StreamId, elevator};
 
 /// The number of fraction bits of normalized service.
@@ -19,7 +19,7 @@ const STREAM_WEIGHT: u64 = 100;
 
 /// A group or a stream, with the service that it got.
 #[derive(Clone, Debug)]
-struct Entity {
+struct FairEntity {
     parent: GroupId,
     weight: u64,
     /// The min of a group, in bytes per second. A group with a promise may get ahead by that much.
@@ -34,7 +34,7 @@ struct Entity {
 
 /// The start of the window in which an entity has gained most on a sibling.
 #[derive(Clone, Copy, Debug, Default)]
-struct Low {
+struct GainWindow {
     ahead: i128,
     served: u64,
     at: u64,
@@ -48,8 +48,8 @@ pub struct Fair {
     /// The additional amount that is allowed, in bytes of the lightest sibling. An entity is owed
     /// this much after it was briefly without a request.
     owed: u64,
-    entities: Vec<Option<Entity>>,
-    lows: Vec<Low>,
+    entities: Vec<Option<FairEntity>>,
+    lows: Vec<GainWindow>,
     groups: usize,
     /// True if streams are compared. If streams may be merged, the merged ones share one queue.
     /// Merged streams are of one group, so groups can still be compared.
@@ -62,14 +62,14 @@ pub struct Fair {
 impl Fair {
     /// Checks an elevator that promises a lag of `lag` bytes after its first `skip` turns, and of
     /// `owed` bytes of the lightest sibling.
-    pub fn new(model: &Model, lag: u64, owed: u64, skip: u64) -> Self {
+    pub fn new(model: &LayerModel, lag: u64, owed: u64, skip: u64) -> Self {
         let groups = model.config.sizes.groups as usize;
         let entities = groups + model.config.sizes.streams as usize;
         let mut fair = Self {
             lag,
             owed,
             entities: vec![None; entities],
-            lows: vec![Low::default(); entities * entities],
+            lows: vec![GainWindow::default(); entities * entities],
             groups,
             streams: !matches!(&model.config.elevator, elevator::Config::Bfq(bfq) if bfq.merge),
             worst: 0,
@@ -84,9 +84,9 @@ impl Fair {
         self.worst
     }
 
-    fn set_groups(&mut self, model: &Model) {
+    fn set_groups(&mut self, model: &LayerModel) {
         for (id, group) in model.tree.iter() {
-            let entity = Entity {
+            let entity = FairEntity {
                 parent: group.parent,
                 weight: group.contract.share.into(),
                 min: group.contract.min,
@@ -105,8 +105,8 @@ impl Fair {
         }
     }
 
-    fn opened(&mut self, id: StreamId, group: GroupId) {
-        let entity = Entity {
+    fn add_stream(&mut self, id: StreamId, group: GroupId) {
+        let entity = FairEntity {
             parent: group,
             weight: STREAM_WEIGHT,
             min: 0,
@@ -118,7 +118,13 @@ impl Fair {
     }
 
     /// Counts bytes that are dispatched for a stream, for the stream and for every group above it.
-    fn served(&mut self, model: &Model, id: StreamId, bytes: u64, found: &mut Found) {
+    fn count_service(
+        &mut self,
+        model: &LayerModel,
+        id: StreamId,
+        bytes: u64,
+        found: &mut Violations,
+    ) {
         let mut at = self.groups + id.slot() as usize;
         while let Some(entity) = &mut self.entities[at] {
             entity.served += bytes;
@@ -134,7 +140,7 @@ impl Fair {
     }
 
     /// Compares an entity that was served with its siblings.
-    fn compare(&mut self, model: &Model, i: usize, found: &mut Found) {
+    fn compare(&mut self, model: &LayerModel, i: usize, found: &mut Violations) {
         let count = self.entities.len();
         let Some(own) = self.entities[i].clone() else {
             return;
@@ -183,12 +189,12 @@ impl Fair {
         // The other entities now have less service relative to this one, so their windows may start
         // here.
         for j in 0..count {
-            self.lower(j, i, model.now.as_nanos());
+            self.update_window(j, i, model.now.as_nanos());
         }
     }
 
     /// Starts the window of `i` against `j` now, if that gives a larger gain.
-    fn lower(&mut self, i: usize, j: usize, now: u64) {
+    fn update_window(&mut self, i: usize, j: usize, now: u64) {
         let (Some(a), Some(b)) = (&self.entities[i], &self.entities[j]) else {
             return;
         };
@@ -196,7 +202,7 @@ impl Fair {
         let low = &mut self.lows[i * self.entities.len() + j];
         // The window with the lowest lead at its beginning shows the largest gain at its end.
         if ahead < low.ahead {
-            *low = Low {
+            *low = GainWindow {
                 ahead,
                 served: a.served,
                 at: now,
@@ -205,11 +211,11 @@ impl Fair {
     }
 
     /// Returns for each entity whether it has something to send.
-    fn waiting(&self, model: &Model) -> Vec<bool> {
+    fn waiting(&self, model: &LayerModel) -> Vec<bool> {
         let mut waits = vec![false; self.entities.len()];
         for stream in model
             .streams()
-            .filter(|s| s.sendable > 0 && s.state == State::Open)
+            .filter(|s| s.sendable > 0 && s.state == StreamState::Open)
         {
             waits[self.groups + stream.id.slot() as usize] = true;
             for group in model.tree.path(stream.group) {
@@ -220,7 +226,7 @@ impl Fair {
     }
 
     /// Marks entities that sent everything in this very poll as no longer waiting.
-    fn forget(&mut self, model: &Model) {
+    fn end_finished_waits(&mut self, model: &LayerModel) {
         let waiting = self.waiting(model);
         for (entity, waits) in self.entities.iter_mut().zip(waiting) {
             if let Some(entity) = entity {
@@ -233,7 +239,7 @@ impl Fair {
 
     /// Updates at the end of a poll which entities wait, and starts the windows of those that began
     /// to wait.
-    fn polled(&mut self, model: &Model) {
+    fn polled(&mut self, model: &LayerModel) {
         let count = self.entities.len();
         let waits = self.waiting(model);
         for (j, &waits) in waits.iter().enumerate() {
@@ -248,7 +254,7 @@ impl Fair {
                 for i in 0..count {
                     if let Some(other) = &self.entities[i] {
                         let (ahead, served) = (other.normal - normal, other.served);
-                        self.lows[i * count + j] = Low {
+                        self.lows[i * count + j] = GainWindow {
                             ahead,
                             served,
                             at: model.now.as_nanos(),
@@ -263,18 +269,18 @@ impl Fair {
 impl Auditor for Fair {
     const NAME: &'static str = "fair";
 
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Changed(_, Ok(_)) => self.set_groups(model),
-            Fact::Opened(id, spec) => self.opened(id, spec.group),
+            Fact::Opened(id, spec) => self.add_stream(id, spec.group),
             Fact::Dispatched(Some(slot), piece, false) => {
-                self.forget(model);
+                self.end_finished_waits(model);
                 let bytes = model
                     .request(slot)
                     .request
                     .charge()
                     .min(piece.length.into());
-                self.served(model, piece.stream, bytes, found);
+                self.count_service(model, piece.stream, bytes, found);
             }
             Fact::Event(Event::Selected { .. }) => self.skip = self.skip.saturating_sub(1),
             // The first turns of an elevator may be larger than its configuration permits.

@@ -29,11 +29,11 @@ impl fmt::Display for Violation {
 }
 
 /// The maximum number of violations kept. One is enough to fail, and a few help to find the cause.
-const KEPT: usize = 16;
+const VIOLATIONS_MAX: usize = 16;
 
 /// The violations found by all auditors of an [`Audit`](crate::audit::Audit), in order.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Violations {
     kept: Vec<Violation>,
     total: u64,
     /// The name of the auditor that is running now.
@@ -43,14 +43,14 @@ pub struct Found {
     pub(crate) now: Instant,
 }
 
-impl Found {
+impl Violations {
     /// Records a violation that the current auditor found.
     #[cold]
     pub fn add(&mut self, what: fmt::Arguments<'_>) {
-        // Violations beyond `KEPT` are counted only, because a broken rule can be reported at every
+        // Violations beyond `VIOLATIONS_MAX` are counted only, because a broken rule can be reported at every
         // call.
         self.total += 1;
-        if self.kept.len() < KEPT {
+        if self.kept.len() < VIOLATIONS_MAX {
             self.kept.push(Violation {
                 auditor: self.auditor,
                 call: self.call,
@@ -61,7 +61,7 @@ impl Found {
     }
 
     /// Returns the first violations, at most 16.
-    pub fn kept(&self) -> &[Violation] {
+    pub fn violations(&self) -> &[Violation] {
         &self.kept
     }
 

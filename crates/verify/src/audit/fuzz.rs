@@ -1,6 +1,6 @@
 //! Entry points for fuzzers, which provide the decisions of a run as bytes.
 
-use crate::audit::random::{Bytes, Failure, Plan, Summary, run_plan};
+use crate::audit::random::{ByteDecisions, RandomFailure, RandomPlan, Summary, run_plan};
 
 /// Performs random operations as [`crate::audit::random::run`] does, with the bytes as the source
 /// of every decision. Ends when the bytes are used up.
@@ -18,9 +18,9 @@ pub fn operations(data: &[u8]) {
 ///
 /// # Errors
 /// Returns the failure if an auditor found a violation.
-pub fn perform(data: &[u8]) -> Result<Summary, Failure> {
-    let mut bytes = Bytes::new(data);
-    let plan = Plan::draw(&mut bytes);
+pub fn perform(data: &[u8]) -> Result<Summary, RandomFailure> {
+    let mut bytes = ByteDecisions::new(data);
+    let plan = RandomPlan::draw(&mut bytes);
     // Every operation takes at least one byte of decisions, so the length bounds the number of
     // operations.
     run_plan(&mut bytes, plan, data.len() as u64)

@@ -12,14 +12,14 @@
 //! nothing is checked.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::Model;
-use crate::audit::promised::{crowded, mark};
+use crate::audit::found::Violations;
+use crate::audit::model::LayerModel;
+use crate::audit::promised::{mark_groups, may_wait_for_tags};
 use weir_core::{Class, Dispatch, GroupId, Instant, Op, Span, elevator};
 
 /// A group of the idle class.
 #[derive(Debug)]
-struct Client {
+struct IdleClient {
     group: GroupId,
     /// The time from which on it has waited: it has had something to send since then, or was last
     /// served then.
@@ -33,14 +33,14 @@ struct Client {
 pub struct Idle {
     /// The timeout of the idle class. Zero if the elevator promises nothing to the idle class.
     timeout: Span,
-    clients: Vec<Client>,
+    clients: Vec<IdleClient>,
     sendable: Vec<bool>,
     most: u64,
 }
 
 impl Idle {
     /// Checks an elevator that keeps contracts. Other elevators are not checked.
-    pub fn new(model: &Model) -> Self {
+    pub fn new(model: &LayerModel) -> Self {
         let timeout = match model.config.elevator {
             elevator::Config::Contract(config) => config.idle_class_timeout,
             // Other elevators have no timeout for an idle class.
@@ -62,11 +62,11 @@ impl Idle {
         self.most
     }
 
-    fn set(&mut self, model: &Model) {
+    fn set(&mut self, model: &LayerModel) {
         let idle = model.tree.iter();
         let idle = idle.filter(|(_, g)| g.contract.class == Class::Idle);
         self.clients = idle
-            .map(|(group, _)| Client {
+            .map(|(group, _)| IdleClient {
                 group,
                 since: None,
                 passed: 0,
@@ -75,9 +75,9 @@ impl Idle {
     }
 
     /// Updates which clients of the idle class have something to send.
-    fn look(&mut self, model: &Model) {
-        mark(model, &mut self.sendable, |s| s.sendable > 0);
-        let crowded = crowded(model);
+    fn update_waits(&mut self, model: &LayerModel) {
+        mark_groups(model, &mut self.sendable, |s| s.sendable > 0);
+        let crowded = may_wait_for_tags(model);
         for client in &mut self.clients {
             if crowded || !self.sendable[client.group.0 as usize] {
                 client.since = None;
@@ -87,7 +87,13 @@ impl Idle {
         }
     }
 
-    fn dispatched(&mut self, model: &Model, piece: &Dispatch, slot: u32, found: &mut Found) {
+    fn dispatched(
+        &mut self,
+        model: &LayerModel,
+        piece: &Dispatch,
+        slot: u32,
+        found: &mut Violations,
+    ) {
         let group = model.request(slot).group;
         let allowed = (model.tags.len() + self.clients.len()) as u64;
         for client in &mut self.clients {
@@ -119,14 +125,14 @@ impl Auditor for Idle {
     const NAME: &'static str = "idle";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         if self.timeout == Span::ZERO {
             return;
         }
         match *fact {
             Fact::Changed(_, Ok(_)) => self.set(model),
             _ if self.clients.is_empty() => {}
-            Fact::Begin(_) | Fact::Polled(..) => self.look(model),
+            Fact::Begin(_) | Fact::Polled(..) => self.update_waits(model),
             Fact::Dispatched(Some(slot), piece, false) if piece.op != Op::Flush => {
                 self.dispatched(model, piece, slot, found);
             }

@@ -8,12 +8,12 @@
 //! |---|---|
 //! | [`Once`] | every accepted request is completed once, with its outcome and waits, and every byte is dispatched once |
 //! | [`Tags`] | no tag is used again before its completion |
-//! | [`Room`] | accepted requests fit, and requests are refused for a true reason |
-//! | [`Ledger`] | limits at every level are exact in every window, above and below |
-//! | [`Slices`] | under `io.max`, no window exceeds the slices of Linux, and a waiting request is woken |
-//! | [`Flow`] | streams are paused and resumed, and a stream on hold sends nothing |
-//! | [`Stalls`] | a space whose storage does not answer gets a request now and then, and no more |
-//! | [`Wakes`] | wake-ups are neither late nor missing |
+//! | [`RoomAuditor`] | accepted requests fit, and requests are refused for a true reason |
+//! | [`LimitLedger`] | limits at every level are exact in every window, above and below |
+//! | [`SlicesAuditor`] | under `io.max`, no window exceeds the slices of Linux, and a waiting request is woken |
+//! | [`FlowAuditor`] | streams are paused and resumed, and a stream on hold sends nothing |
+//! | [`StallsAuditor`] | a space whose storage does not answer gets a request now and then, and no more |
+//! | [`WakesAuditor`] | wake-ups are neither late nor missing |
 //! | [`Conserve`] | the drive is not left idle |
 //! | [`Durability`] | flushes and FUA make writes durable |
 //! | [`Admission`] | the sum of all promises fits the drive |
@@ -21,11 +21,11 @@
 //! | [`Priorities`] | under `mq-deadline`, a lower priority waits for the higher ones, but no longer than necessary |
 //! | [`Domains`] | under `kyber`, no kind of request has more in the drive than its maximum |
 //! | [`Realtime`] | only kept promises go before a realtime client, and (on request) its wait is bounded |
-//! | [`Seconds`] | the metrics' verdicts about promises (kept, short or excused) agree with a slow count |
+//! | [`SecondsAuditor`] | the metrics' verdicts about promises (kept, short or excused) agree with a slow count |
 //! | [`Fair`] | no entity gets ahead of a waiting sibling by more than a stated lag (on request) |
 //! | [`Starvation`] | no request waits longer than a stated bound (on request) |
 //! | [`Idle`] | each client of the idle class is served in time, at every level (on request) |
-//! | [`Promise`] | clients and tenants get their min in every second, in bytes and in requests (on request) |
+//! | [`PromiseAuditor`] | clients and tenants get their min in every second, in bytes and in requests (on request) |
 //!
 //! [`random`] draws a configuration and performs random operations under all of them. [`fuzz`] does
 //! so with bytes as the source of decisions. [`steady`] runs drawn clients on a modelled drive, for
@@ -75,22 +75,22 @@ pub use conserve::Conserve;
 pub use domains::Domains;
 pub use durability::Durability;
 pub use fair::Fair;
-pub use flow::Flow;
-pub use found::{Found, Violation};
+pub use flow::FlowAuditor;
+pub use found::{Violation, Violations};
 pub use idle::Idle;
-pub use ledger::Ledger;
+pub use ledger::LimitLedger;
 pub use once::Once;
 pub use precedence::Precedence;
 pub use priority::Priorities;
-pub use promise::Promise;
+pub use promise::PromiseAuditor;
 pub use realtime::Realtime;
 pub use recording::recording;
-pub use room::Room;
-pub use seconds::Seconds;
-pub use slices::Slices;
-pub use stalls::Stalls;
+pub use room::RoomAuditor;
+pub use seconds::SecondsAuditor;
+pub use slices::SlicesAuditor;
+pub use stalls::StallsAuditor;
 pub use starvation::Starvation;
-pub use suite::{Audit, Margins};
+pub use suite::{Audit, AuditMargins};
 pub use tags::Tags;
 pub use tally::Tally;
-pub use wake::Wakes;
+pub use wake::WakesAuditor;

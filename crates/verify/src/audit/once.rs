@@ -2,8 +2,8 @@
 //! waits and the outcome that it had, and each byte of a successful request was dispatched once.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::{Live, Model, NIL};
+use crate::audit::found::Violations;
+use crate::audit::model::{LayerModel, LiveRequest, NIL};
 use weir_core::{Dispatch, Done, Flags, Op, Outcome, Span};
 
 /// The auditor of completeness, see the module's documentation.
@@ -14,7 +14,7 @@ impl Auditor for Once {
     const NAME: &'static str = "once";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Dispatched(None, piece, _) => {
                 found.add(format_args!(
@@ -66,7 +66,11 @@ impl Auditor for Once {
 }
 
 #[inline]
-fn fault_of_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'static str> {
+fn fault_of_piece(
+    model: &LayerModel,
+    live: &LiveRequest,
+    piece: &Dispatch,
+) -> Option<&'static str> {
     let request = &live.request;
     // Only the leader of a command has pieces.
     if live.leader != NIL {
@@ -108,11 +112,15 @@ fn fault_of_piece(model: &Model, live: &Live, piece: &Dispatch) -> Option<&'stat
 }
 
 /// Returns the rule that merging `live` into `command` breaks, if there is one.
-fn wrong_merge(model: &Model, live: &Live, command: &Live) -> Option<&'static str> {
+fn wrong_merge(
+    model: &LayerModel,
+    live: &LiveRequest,
+    command: &LiveRequest,
+) -> Option<&'static str> {
     let (a, b) = (&live.request, &command.request);
     // The flag `SYNC` affects scheduling only, so that requests may differ in it.
     let plain = |flags: Flags| flags.with(Flags::SYNC);
-    let end = |l: &Live| l.offset + u64::from(l.length);
+    let end = |l: &LiveRequest| l.offset + u64::from(l.length);
     let moves = matches!(a.op, Op::Read | Op::Write | Op::Discard);
     let most = match a.op {
         Op::Read | Op::Write => model.config.drive.max_transfer,
@@ -150,7 +158,7 @@ fn wrong_merge(model: &Model, live: &Live, command: &Live) -> Option<&'static st
 }
 
 #[inline]
-fn fault_of_answer(live: &Live, done: &Done) -> Option<&'static str> {
+fn fault_of_answer(live: &LiveRequest, done: &Done) -> Option<&'static str> {
     let request = &live.request;
     if (done.op, done.length, done.submitted) != (request.op, request.length, live.submitted) {
         return Some("an answer unlike its request");
@@ -166,7 +174,7 @@ fn fault_of_answer(live: &Live, done: &Done) -> Option<&'static str> {
 }
 
 #[inline]
-fn fault_of_waits(live: &Live, done: &Done) -> Option<&'static str> {
+fn fault_of_waits(live: &LiveRequest, done: &Done) -> Option<&'static str> {
     let waits = done.waits;
     // The three waits divide the time of a request without gap or overlap.
     if live.submitted + (waits.limit + waits.elevator + waits.drive) != live.ended {

@@ -10,11 +10,11 @@
 //! The elevator does not see requests that wait for a scheduler tag. While such requests may exist,
 //! nothing is checked.
 
-use crate::audit::account::{Account, Stretch};
+use crate::audit::account::{AccountWindow, OwedAccount};
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::Model;
-use crate::audit::promised::{Rate, counts, crowded, mark, rate};
+use crate::audit::found::Violations;
+use crate::audit::model::LayerModel;
+use crate::audit::promised::{PromisedRate, mark_groups, may_wait_for_tags, rate, units_of_piece};
 use weir_core::{Class, Config, Dispatch, GroupId, Instant, Op, elevator};
 
 /// The part of the min that suffices, in thousandths.
@@ -22,10 +22,10 @@ const KEPT: u64 = 990;
 
 /// A group with a min, and the account of the requests that were sent for it.
 #[derive(Debug)]
-struct Promised {
+struct PromisedGroup {
     group: GroupId,
-    rate: Rate,
-    account: Account,
+    rate: PromisedRate,
+    account: OwedAccount,
     /// The largest number of units of one of its pieces.
     longest: u64,
 }
@@ -35,7 +35,7 @@ struct Promised {
 pub struct Precedence {
     /// True if the elevator keeps contracts.
     watches: bool,
-    promised: Vec<Promised>,
+    promised: Vec<PromisedGroup>,
     sendable: Vec<bool>,
     last: Instant,
 }
@@ -51,7 +51,7 @@ impl Precedence {
     }
 
     /// Applies changed contracts. The accounts of unchanged mins continue.
-    fn set(&mut self, model: &Model) {
+    fn set(&mut self, model: &LayerModel) {
         let mut before = std::mem::take(&mut self.promised);
         for (id, group) in model.tree.iter() {
             // Realtime clients go before all others, and the auditor
@@ -66,10 +66,10 @@ impl Precedence {
             let known = before.iter().position(|p| p.group == id && p.rate == rate);
             self.promised.push(match known {
                 Some(at) => before.swap_remove(at),
-                None => Promised {
+                None => PromisedGroup {
                     group: id,
                     rate,
-                    account: Account::default(),
+                    account: OwedAccount::default(),
                     longest: 0,
                 },
             });
@@ -77,23 +77,29 @@ impl Precedence {
     }
 
     /// Advances the time, in the state after the last call.
-    fn pass(&mut self, model: &Model) {
-        mark(model, &mut self.sendable, |s| s.sendable > 0);
-        let crowded = crowded(model);
+    fn pass(&mut self, model: &LayerModel) {
+        mark_groups(model, &mut self.sendable, |s| s.sendable > 0);
+        let crowded = may_wait_for_tags(model);
         for promised in &mut self.promised {
             // A gap in the wait ends the second, since the rule applies only to clients that wait
             // throughout.
             if crowded || !self.sendable[promised.group.0 as usize] {
-                promised.account.restart();
+                promised.account.clear();
             } else if model.now > self.last {
                 let rate = promised.rate.a_second;
-                promised.account.pass(self.last, model.now, rate, true);
+                promised.account.advance(self.last, model.now, rate, true);
             }
         }
         self.last = model.now;
     }
 
-    fn dispatched(&mut self, model: &Model, piece: &Dispatch, slot: u32, found: &mut Found) {
+    fn dispatched(
+        &mut self,
+        model: &LayerModel,
+        piece: &Dispatch,
+        slot: u32,
+        found: &mut Violations,
+    ) {
         let live = model.request(slot);
         let path = || model.tree.path(live.group);
         // A group is excused if it or a group above it has a promise, or is of another class.
@@ -104,7 +110,7 @@ impl Precedence {
         });
         for promised in &mut self.promised {
             if path().any(|g| g == promised.group) {
-                let amount = counts(promised.rate.units, piece, live);
+                let amount = units_of_piece(promised.rate.units, piece, live);
                 promised.account.serve(amount);
                 promised.longest = promised.longest.max(amount);
             } else if !excused && let Some(stretch) = promised.behind(model) {
@@ -112,17 +118,17 @@ impl Precedence {
                     "{:?}, which is promised nothing, goes before {:?}, which was sent {} of {} since {:?}",
                     piece.stream, promised.group, stretch.got, stretch.owed, stretch.from
                 ));
-                promised.account.restart();
+                promised.account.clear();
             }
         }
     }
 }
 
-impl Promised {
+impl PromisedGroup {
     /// Returns the second in which the group was not sent its min, if it still has something to
     /// send.
-    fn behind(&mut self, model: &Model) -> Option<Stretch> {
-        let stretch = self.account.stretch(model.now)?;
+    fn behind(&mut self, model: &LayerModel) -> Option<AccountWindow> {
+        let stretch = self.account.latest_window(model.now)?;
         // The piece at the end of the second may be in flight without being counted.
         let sent = u128::from(stretch.got) + u128::from(self.longest);
         if sent * 1_000 >= u128::from(stretch.owed) * u128::from(KEPT) {
@@ -140,7 +146,7 @@ impl Auditor for Precedence {
     const NAME: &'static str = "precedence";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         if !self.watches {
             return;
         }

@@ -12,15 +12,15 @@
 //! oldest request in it. Where tags are limited or requests are merged, nothing is checked.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::Model;
+use crate::audit::found::Violations;
+use crate::audit::model::LayerModel;
 use weir_core::{
     Config, Dispatch, Event, Instant, Op, PriorityClass, Span, StreamId, StreamSpec, elevator,
 };
 
 /// The priority of a stream, and the latest time at which one of its requests reached the elevator.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct StreamArrival {
     /// The rank of the priority class, where 0 is the highest.
     priority: usize,
     /// The last time at which one of its requests may have reached the elevator.
@@ -32,7 +32,7 @@ struct Known {
 pub struct Priorities {
     /// The tunable `prio_aging_expire`, or `None` if nothing is checked.
     age: Option<Span>,
-    streams: Vec<Known>,
+    streams: Vec<StreamArrival>,
 }
 
 impl Priorities {
@@ -54,7 +54,7 @@ impl Priorities {
             }
             _ => None,
         };
-        let unknown = Known {
+        let unknown = StreamArrival {
             priority: 0,
             came: Instant::ZERO,
         };
@@ -74,12 +74,12 @@ impl Priorities {
         }
     }
 
-    fn of(&self, id: StreamId) -> &Known {
+    fn of(&self, id: StreamId) -> &StreamArrival {
         &self.streams[id.slot() as usize]
     }
 
     /// Records that a request of a stream may have reached the elevator.
-    fn came(&mut self, model: &Model, slot: Option<u32>) {
+    fn note_arrival(&mut self, model: &LayerModel, slot: Option<u32>) {
         if let Some(slot) = slot {
             let id = model.request(slot).request.stream;
             self.streams[id.slot() as usize].came = model.now;
@@ -88,7 +88,7 @@ impl Priorities {
 
     /// Returns true if a request of a higher priority than this one could be sent or is in the
     /// drive.
-    fn is_higher_busy(&self, model: &Model, priority: usize) -> bool {
+    fn is_higher_busy(&self, model: &LayerModel, priority: usize) -> bool {
         let mut streams = model.streams();
         let mut tags = model.tags.iter().flatten();
         streams.any(|s| s.sendable > 0 && self.of(s.id).priority < priority)
@@ -103,7 +103,7 @@ impl Priorities {
     /// Returns true if a request of a priority may have reached the elevator unseen. A stalled
     /// space admits its next request without an event, so the waiting time of that request is not
     /// known.
-    fn may_be_fresh(&self, model: &Model, priority: usize) -> bool {
+    fn may_be_fresh(&self, model: &LayerModel, priority: usize) -> bool {
         let of_priority = model
             .streams()
             .filter(|s| self.of(s.id).priority == priority);
@@ -113,7 +113,7 @@ impl Priorities {
     }
 
     /// Returns true if the priority has sendable requests and all of them have waited for `age`.
-    fn is_aged(&self, model: &Model, priority: usize, age: Span) -> bool {
+    fn is_aged(&self, model: &LayerModel, priority: usize, age: Span) -> bool {
         if self.may_be_fresh(model, priority) {
             return false;
         }
@@ -130,7 +130,14 @@ impl Priorities {
         some
     }
 
-    fn dispatched(&self, model: &Model, age: Span, piece: &Dispatch, slot: u32, found: &mut Found) {
+    fn dispatched(
+        &self,
+        model: &LayerModel,
+        age: Span,
+        piece: &Dispatch,
+        slot: u32,
+        found: &mut Violations,
+    ) {
         let priority = self.of(piece.stream).priority;
         let waited = model.now.since(model.request(slot).submitted);
         if priority > 0 && waited < age && self.is_higher_busy(model, priority) {
@@ -152,12 +159,12 @@ impl Auditor for Priorities {
     const NAME: &'static str = "priority";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         let Some(age) = self.age else { return };
         match *fact {
             Fact::Opened(id, spec) => self.opened(id, spec),
-            Fact::Accepted(slot) => self.came(model, Some(slot)),
-            Fact::Released(slot, _) | Fact::Parted(slot) => self.came(model, slot),
+            Fact::Accepted(slot) => self.note_arrival(model, Some(slot)),
+            Fact::Released(slot, _) | Fact::Parted(slot) => self.note_arrival(model, slot),
             Fact::Held(id, _) => {
                 if let Some(known) = self.streams.get_mut(id.slot() as usize) {
                     known.came = model.now;

@@ -21,11 +21,11 @@
 //! [`crate::audit::steady`]. For random operations, where the drive answers at random, see
 //! [`crate::audit::Precedence`].
 
-use crate::audit::account::Account;
+use crate::audit::account::OwedAccount;
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::{Model, State, Stream};
-use crate::audit::promised::{Rate, Units, mark, rate};
+use crate::audit::found::Violations;
+use crate::audit::model::{LayerModel, ModelStream, StreamState};
+use crate::audit::promised::{PromisedRate, Units, mark_groups, rate};
 use weir_core::{Dispatch, GroupId, Instant, Op, Span, Tag, elevator};
 
 /// The allowed shortfall: a second that lacks this fraction (a hundredth) of the min is no
@@ -34,9 +34,9 @@ const LACKING: u64 = 100;
 
 /// A group, with the account of its promise.
 #[derive(Debug, Default)]
-struct Promised {
-    rate: Option<Rate>,
-    account: Account,
+struct PromiseAccount {
+    rate: Option<PromisedRate>,
+    account: OwedAccount,
     /// The largest number of units of one of its pieces.
     longest: u64,
     /// The time at which it last had a request.
@@ -47,8 +47,8 @@ struct Promised {
 
 /// The auditor of promises, see the module's documentation.
 #[derive(Debug)]
-pub struct Promise {
-    groups: Vec<Promised>,
+pub struct PromiseAuditor {
+    groups: Vec<PromiseAccount>,
     asking: Vec<bool>,
     /// The longest pause after which the elevator still knows a group.
     forget: Span,
@@ -63,12 +63,12 @@ pub struct Promise {
     worst: u64,
 }
 
-impl Promise {
+impl PromiseAuditor {
     /// Checks that seconds that begin at `from` or later keep `least` thousandths of the owed
     /// amount. Use 1000 if the drive can keep its promises and the clients can use them.
-    pub fn new(model: &Model, from: Instant, least: u64) -> Self {
+    pub fn new(model: &LayerModel, from: Instant, least: u64) -> Self {
         let mut groups = Vec::new();
-        groups.resize_with(model.config.sizes.groups as usize, Promised::default);
+        groups.resize_with(model.config.sizes.groups as usize, PromiseAccount::default);
         let forget = match model.config.elevator {
             elevator::Config::Contract(config) => config.forget,
             _ => Span::ZERO,
@@ -92,15 +92,15 @@ impl Promise {
         self.worst
     }
 
-    fn set(&mut self, model: &Model) {
+    fn set(&mut self, model: &LayerModel) {
         for (i, promised) in self.groups.iter_mut().enumerate() {
             let group = model.tree.get(GroupId(i as u32));
             let rate = group.and_then(|g| rate(&g.contract));
-            let units = |rate: Option<Rate>| rate.map(|r| r.units);
+            let units = |rate: Option<PromisedRate>| rate.map(|r| r.units);
             // If only the rate of the min changes, the amount owed so far stays owed. Bytes and
             // requests cannot be added up.
             if units(promised.rate) != units(rate) {
-                promised.account.restart();
+                promised.account.clear();
                 promised.longest = 0;
             }
             promised.rate = rate;
@@ -108,11 +108,11 @@ impl Promise {
     }
 
     /// Advances the time, in the state after the last call.
-    fn pass(&mut self, model: &Model, found: &mut Found) {
+    fn pass(&mut self, model: &LayerModel, found: &mut Violations) {
         if model.now == self.last {
             return;
         }
-        mark(model, &mut self.asking, |s| asks(model, s));
+        mark_groups(model, &mut self.asking, |s| asks(model, s));
         for i in 0..self.groups.len() {
             let promised = &mut self.groups[i];
             let Some(rate) = promised.rate else {
@@ -123,22 +123,22 @@ impl Promise {
                 // The elevator has forgotten the group, so that the drive may be full of pieces of
                 // others.
                 if self.last.since(promised.asked) > self.forget {
-                    promised.before = others_out(model, GroupId(i as u32));
+                    promised.before = tags_of_others(model, GroupId(i as u32));
                 }
                 promised.asked = model.now;
                 counts = model.busy == 0 && promised.before.is_empty();
             }
             let account = &mut promised.account;
-            account.pass(self.last, model.now, rate.a_second, counts);
+            account.advance(self.last, model.now, rate.a_second, counts);
             self.check(i, rate.units, model.now, found);
         }
         self.last = model.now;
     }
 
     /// Checks the second that ends now, before the current event.
-    fn check(&mut self, i: usize, units: Units, now: Instant, found: &mut Found) {
+    fn check(&mut self, i: usize, units: Units, now: Instant, found: &mut Violations) {
         let promised = &mut self.groups[i];
-        let Some(stretch) = promised.account.stretch(now) else {
+        let Some(stretch) = promised.account.latest_window(now) else {
             return;
         };
         if stretch.owed == 0 || stretch.from < self.from {
@@ -162,12 +162,19 @@ impl Promise {
                 stretch.from
             ));
             // A new account reports a long shortfall once per second instead of at every call.
-            promised.account.restart();
+            promised.account.clear();
         }
     }
 
     /// Counts an amount served to a group and to those above it, in a piece of `longest` units.
-    fn serve(&mut self, model: &Model, group: GroupId, units: Units, amount: u64, longest: u64) {
+    fn serve(
+        &mut self,
+        model: &LayerModel,
+        group: GroupId,
+        units: Units,
+        amount: u64,
+        longest: u64,
+    ) {
         for group in model.tree.path(group) {
             let promised = &mut self.groups[group.0 as usize];
             if promised.rate.is_some_and(|r| r.units == units) {
@@ -179,7 +186,7 @@ impl Promise {
 }
 
 /// Returns the tags in flight of other groups than this one.
-fn others_out(model: &Model, group: GroupId) -> Vec<Tag> {
+fn tags_of_others(model: &LayerModel, group: GroupId) -> Vec<Tag> {
     let is_other = |piece: &Dispatch| {
         let stream = model.stream(piece.stream);
         stream.is_none_or(|s| model.tree.path(s.group).all(|g| g != group))
@@ -190,8 +197,8 @@ fn others_out(model: &Model, group: GroupId) -> Vec<Tag> {
 
 /// Returns true if a stream has a request in the elevator or in the drive for which its client
 /// waits.
-fn asks(model: &Model, stream: &Stream) -> bool {
-    stream.state == State::Open
+fn asks(model: &LayerModel, stream: &ModelStream) -> bool {
+    stream.state == StreamState::Open
         && model.requests_of(stream).any(|slot| {
             let live = model.request(slot);
             let passed = live.released && !live.throttled;
@@ -199,10 +206,10 @@ fn asks(model: &Model, stream: &Stream) -> bool {
         })
 }
 
-impl Auditor for Promise {
+impl Auditor for PromiseAuditor {
     const NAME: &'static str = "promise";
 
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Begin(_) | Fact::End => self.pass(model, found),
             Fact::Changed(_, Ok(_)) => self.set(model),

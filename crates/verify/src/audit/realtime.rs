@@ -13,14 +13,14 @@
 //! [`crate::audit::Promise`] checks that promises are kept alongside it.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::Model;
-use crate::audit::promised::{Rate, counts, crowded, mark, rate};
+use crate::audit::found::Violations;
+use crate::audit::model::LayerModel;
+use crate::audit::promised::{PromisedRate, mark_groups, may_wait_for_tags, rate, units_of_piece};
 use weir_core::{Class, Config, Dispatch, GroupId, Instant, Op, Span, elevator};
 
 /// A group of the realtime class.
 #[derive(Debug)]
-struct Client {
+struct RealtimeClient {
     group: GroupId,
     /// The time from which on it has had something to send.
     since: Option<Instant>,
@@ -36,7 +36,7 @@ struct Client {
 pub struct Realtime {
     /// The configuration of the elevator, if the elevator keeps contracts.
     config: Option<elevator::contract::Config>,
-    clients: Vec<Client>,
+    clients: Vec<RealtimeClient>,
     sendable: Vec<bool>,
     /// The maximum wait for a dispatch, if it is checked.
     bound: Option<Span>,
@@ -69,11 +69,11 @@ impl Realtime {
         self.longest
     }
 
-    fn set(&mut self, model: &Model) {
+    fn set(&mut self, model: &LayerModel) {
         let realtime = model.tree.iter();
         let realtime = realtime.filter(|(_, g)| g.contract.class == Class::Realtime);
         self.clients = realtime
-            .map(|(group, _)| Client {
+            .map(|(group, _)| RealtimeClient {
                 group,
                 since: None,
                 waits: model.now,
@@ -83,9 +83,9 @@ impl Realtime {
     }
 
     /// Updates which clients have something to send, and checks their waits.
-    fn look(&mut self, model: &Model, found: &mut Found) {
-        mark(model, &mut self.sendable, |s| s.sendable > 0);
-        let crowded = crowded(model);
+    fn check_waits(&mut self, model: &LayerModel, found: &mut Violations) {
+        mark_groups(model, &mut self.sendable, |s| s.sendable > 0);
+        let crowded = may_wait_for_tags(model);
         for client in &mut self.clients {
             if crowded || !self.sendable[client.group.0 as usize] {
                 client.since = None;
@@ -108,10 +108,17 @@ impl Realtime {
         }
     }
 
-    fn dispatched(&mut self, model: &Model, piece: &Dispatch, slot: u32, found: &mut Found) {
+    fn dispatched(
+        &mut self,
+        model: &LayerModel,
+        piece: &Dispatch,
+        slot: u32,
+        found: &mut Violations,
+    ) {
         let Some(config) = self.config else { return };
         let live = model.request(slot);
-        let within = |client: &Client, group| model.tree.path(group).any(|g| g == client.group);
+        let within =
+            |client: &RealtimeClient, group| model.tree.path(group).any(|g| g == client.group);
         let realtime = self.clients.iter().any(|c| within(c, live.group));
         for client in &mut self.clients {
             let Some(since) = client.since else { continue };
@@ -130,10 +137,10 @@ impl Realtime {
                 let contract = &model.tree.get(id).expect("it is on a path").contract;
                 let (amount, allowed) = match rate(contract) {
                     Some(rate) => {
-                        let amount = counts(rate.units, piece, live);
+                        let amount = units_of_piece(rate.units, piece, live);
                         // A promise may also use the time for which it may catch up.
                         let span = (time + config.catch_up).as_nanos();
-                        (amount, owed(rate, span) + amount)
+                        (amount, owed_with_headroom(rate, span) + amount)
                     }
                     None if contract.class == Class::Idle => {
                         let timeout = config.idle_class_timeout.as_nanos();
@@ -160,12 +167,12 @@ impl Realtime {
 
 /// Returns the amount that a promise is worth in this many nanoseconds, and an eighth more. The
 /// reservation is a little larger than the promise.
-fn owed(rate: Rate, nanos: u64) -> u64 {
+fn owed_with_headroom(rate: PromisedRate, nanos: u64) -> u64 {
     let owed = u128::from(rate.a_second) * u128::from(nanos) / 1_000_000_000;
     u64::try_from(owed + owed / 8).unwrap_or(u64::MAX / 2)
 }
 
-impl Client {
+impl RealtimeClient {
     fn passed(&mut self, group: GroupId) -> &mut u64 {
         let at = self.passed.iter().position(|p| p.0 == group);
         let at = at.unwrap_or_else(|| {
@@ -180,14 +187,14 @@ impl Auditor for Realtime {
     const NAME: &'static str = "realtime";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         if self.config.is_none() {
             return;
         }
         match *fact {
             Fact::Changed(_, Ok(_)) => self.set(model),
             _ if self.clients.is_empty() => {}
-            Fact::Begin(_) | Fact::Polled(..) => self.look(model, found),
+            Fact::Begin(_) | Fact::Polled(..) => self.check_waits(model, found),
             Fact::Dispatched(Some(slot), piece, false) if piece.op != Op::Flush => {
                 self.dispatched(model, piece, slot, found);
             }

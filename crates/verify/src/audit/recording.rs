@@ -1,8 +1,8 @@
 //! The audit of a recording.
 
-use crate::audit::found::Found;
+use crate::audit::found::Violations;
 use crate::audit::suite::Audit;
-use weir_core::record::{Replay, ReplayError, Replayed};
+use weir_core::record::{Replay, ReplayError, ReplayTotals};
 
 /// Replays a record of [`weir_core::record`] under every auditor, and returns the violations. The
 /// record may end in the middle of a run, so requests in flight at its end are not a violation.
@@ -10,7 +10,7 @@ use weir_core::record::{Replay, ReplayError, Replayed};
 /// # Errors
 /// Returns an error if the bytes are not a record, or if the layer decides otherwise than was
 /// recorded.
-pub fn recording(record: &[u8]) -> Result<(Replayed, Found), ReplayError> {
+pub fn recording(record: &[u8]) -> Result<(ReplayTotals, Violations), ReplayError> {
     let mut replay = Replay::new();
     let mut audit = None;
     replay.feed_watched(record, &mut |layer, now, call| {

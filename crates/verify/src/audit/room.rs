@@ -2,19 +2,19 @@
 //! and a stream can use the requests that are reserved for it.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::{Model, State};
+use crate::audit::found::Violations;
+use crate::audit::model::{LayerModel, StreamState};
 use weir_core::{Op, Reject, Request};
 
 /// The auditor of accepted and refused requests, see the module's documentation.
 #[derive(Debug, Default)]
-pub struct Room {}
+pub struct RoomAuditor {}
 
-impl Auditor for Room {
+impl Auditor for RoomAuditor {
     const NAME: &'static str = "room";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Accepted(slot) => {
                 let request = &model.request(slot).request;
@@ -47,11 +47,11 @@ impl Auditor for Room {
 /// Returns the reason why the request cannot be accepted, or `None` if it can. `counted` is 1 if
 /// the stream's live requests include the request itself.
 #[inline]
-fn refusal(model: &Model, request: &Request, counted: u32) -> Option<Reject> {
+fn refusal(model: &LayerModel, request: &Request, counted: u32) -> Option<Reject> {
     let sizes = &model.config.sizes;
     let Some(stream) = model
         .stream(request.stream)
-        .filter(|s| s.state != State::Closing)
+        .filter(|s| s.state != StreamState::Closing)
     else {
         return Some(Reject::UnknownStream);
     };

@@ -11,28 +11,28 @@
 //! second only the number of seconds is compared.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::Model;
-use crate::audit::promised::{Rate, Units, rate};
+use crate::audit::found::Violations;
+use crate::audit::model::LayerModel;
+use crate::audit::promised::{PromisedRate, Units, rate};
 use weir_core::{Config, Done, GroupId, Op, Outcome, Span, StreamId};
 use weir_measure::promise::{Excuse, Promise, Seconds as Sums};
-use weir_measure::{SECOND_NS, Window};
+use weir_measure::{SECOND_NS, WindowTotals};
 
 /// The auditor of the metrics' verdicts, see the module's documentation.
 #[derive(Debug)]
-pub struct Seconds {
-    groups: Vec<Group>,
+pub struct SecondsAuditor {
+    groups: Vec<GroupSeconds>,
     /// The streams, by slot.
-    streams: Vec<Stream>,
+    streams: Vec<PromisedStream>,
     /// The amount that all groups together were served in the current second.
-    drive: Window,
+    drive: WindowTotals,
     /// The end of the current second, in nanoseconds.
     ends: u64,
 }
 
 /// The groups of a stream and the number of its requests.
 #[derive(Debug)]
-struct Stream {
+struct PromisedStream {
     id: StreamId,
     /// The group of the stream, and those above.
     path: Vec<u32>,
@@ -43,46 +43,46 @@ struct Stream {
 
 /// The two counts of a group that are compared: that of the metrics and the slow one.
 #[derive(Debug)]
-struct Group {
+struct GroupSeconds {
     promise: Promise,
-    slow: Slow,
+    slow: SlowCount,
 }
 
 /// The slow count of a group.
 #[derive(Debug, Default)]
-struct Slow {
+struct SlowCount {
     /// The events of the current second, in order.
-    events: Vec<(u64, Event)>,
+    events: Vec<(u64, SecondEvent)>,
     /// The number of waiting requests when the second began, without those of streams on hold.
     waiting: i64,
     /// The rate when the second began.
-    rate: Option<Rate>,
+    rate: Option<PromisedRate>,
     /// True if the rate was in force from the beginning of the second on.
     whole: bool,
     /// The rate at the present time.
-    now: Option<Rate>,
-    got: Window,
+    now: Option<PromisedRate>,
+    got: WindowTotals,
     /// The length in bytes of the longest request or piece so far.
     longest: u64,
     /// The amount of this second that was credited to the previous one.
     advanced: u64,
     /// True if a request was throttled by a limit.
     limited: bool,
-    sums: Counted,
+    sums: VerdictCounts,
 }
 
 /// An event that changes the amount that a second is owed.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum SecondEvent {
     /// The number of waiting requests changes by this amount.
     Waits(i64),
     /// The rate of the promise changes to this one.
-    Rate(Option<Rate>),
+    Rate(Option<PromisedRate>),
 }
 
 /// The number of seconds by verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Counted {
+struct VerdictCounts {
     promised: u64,
     kept: u64,
     /// Seconds that were not kept and in which no request waited.
@@ -91,7 +91,7 @@ struct Counted {
     lacking: u64,
 }
 
-impl Counted {
+impl VerdictCounts {
     /// Sums up the verdicts of a promise.
     fn of(sums: &Sums) -> Self {
         let quiet = [Excuse::Idle, Excuse::Suspended].map(|e| sums.excused[e as usize]);
@@ -105,19 +105,19 @@ impl Counted {
     }
 }
 
-impl Seconds {
+impl SecondsAuditor {
     /// Creates the auditor of a layer with this configuration.
     pub fn new(config: &Config) -> Self {
-        let group = || Group {
+        let group = || GroupSeconds {
             promise: Promise::new(0, None),
-            slow: Slow::default(),
+            slow: SlowCount::default(),
         };
         let mut groups = Vec::new();
         groups.resize_with(config.sizes.groups as usize, group);
         Self {
             groups,
             streams: Vec::new(),
-            drive: Window::default(),
+            drive: WindowTotals::default(),
             ends: SECOND_NS,
         }
     }
@@ -132,7 +132,7 @@ impl Seconds {
     }
 
     /// Ends all seconds that are over at the present time, and compares their verdicts.
-    fn pass(&mut self, model: &Model, found: &mut Found) {
+    fn pass(&mut self, model: &LayerModel, found: &mut Violations) {
         let now = model.now.as_nanos();
         if now < self.ends {
             return;
@@ -143,13 +143,13 @@ impl Seconds {
                 found.add(format_args!("group {id}: {fault}"));
             }
         }
-        self.drive = Window::default();
+        self.drive = WindowTotals::default();
         // Several seconds may have passed without a call.
         self.ends = (now / SECOND_NS + 1) * SECOND_NS;
     }
 
     /// Returns the number of requests of each group that have not passed their limits.
-    fn limited(&self, model: &Model) -> Vec<u32> {
+    fn limited(&self, model: &LayerModel) -> Vec<u32> {
         let mut limited = vec![0; self.groups.len()];
         for stream in self.streams.iter().filter(|s| s.live > 0) {
             let Some(known) = model.stream(stream.id) else {
@@ -164,13 +164,18 @@ impl Seconds {
         limited
     }
 
-    fn stream(&mut self, id: StreamId) -> Option<&mut Stream> {
+    fn stream(&mut self, id: StreamId) -> Option<&mut PromisedStream> {
         let stream = self.streams.get_mut(id.slot() as usize)?;
         (stream.id == id).then_some(stream)
     }
 
     /// Applies an event that happens now to the promises above a stream.
-    fn tell(&mut self, model: &Model, id: StreamId, tell: impl Fn(&mut Promise, &mut Slow)) {
+    fn apply_to_promises(
+        &mut self,
+        model: &LayerModel,
+        id: StreamId,
+        tell: impl Fn(&mut Promise, &mut SlowCount),
+    ) {
         let Some(stream) = self.streams.get(id.slot() as usize) else {
             return;
         };
@@ -180,13 +185,13 @@ impl Seconds {
         let now = model.now.as_nanos();
         for group in &stream.path {
             let group = &mut self.groups[*group as usize];
-            group.promise.pass(now, Window::default(), 0);
+            group.promise.pass(now, WindowTotals::default(), 0);
             tell(&mut group.promise, &mut group.slow);
         }
     }
 
-    fn opened(&mut self, model: &Model, id: StreamId, group: GroupId) {
-        let stream = Stream {
+    fn opened(&mut self, model: &LayerModel, id: StreamId, group: GroupId) {
+        let stream = PromisedStream {
             id,
             path: model.tree.path(group).map(|g| g.0).collect(),
             held: false,
@@ -197,14 +202,14 @@ impl Seconds {
             // The closed stream in this slot no longer suspends its requests.
             if before.held {
                 let (gone, live) = (before.id, before.live);
-                self.tell(model, gone, |promise, _| promise.suspend(live, false));
+                self.apply_to_promises(model, gone, |promise, _| promise.suspend(live, false));
             }
             self.streams[slot] = stream;
             return;
         }
         // The slots between were never opened, and their entries match no id.
         while self.streams.len() < slot {
-            self.streams.push(Stream {
+            self.streams.push(PromisedStream {
                 id: StreamId::from_bits(u64::MAX),
                 path: Vec::new(),
                 held: false,
@@ -214,7 +219,7 @@ impl Seconds {
         self.streams.push(stream);
     }
 
-    fn held(&mut self, model: &Model, id: StreamId, held: bool) {
+    fn held(&mut self, model: &LayerModel, id: StreamId, held: bool) {
         let Some(stream) = self.stream(id) else {
             return;
         };
@@ -224,13 +229,13 @@ impl Seconds {
         let live = stream.live;
         let now = model.now.as_nanos();
         let more = if held { -i64::from(live) } else { live.into() };
-        self.tell(model, id, |promise, slow| {
+        self.apply_to_promises(model, id, |promise, slow| {
             promise.suspend(live, held);
-            slow.events.push((now, Event::Waits(more)));
+            slow.events.push((now, SecondEvent::Waits(more)));
         });
     }
 
-    fn accepted(&mut self, model: &Model, slot: u32) {
+    fn accepted(&mut self, model: &LayerModel, slot: u32) {
         let live = model.request(slot);
         let id = live.request.stream;
         if live.request.op == Op::Flush {
@@ -243,15 +248,16 @@ impl Seconds {
         let held = stream.held;
         let now = model.now.as_nanos();
         let asked = live.request.charge();
-        self.tell(model, id, |promise, slow| {
+        self.apply_to_promises(model, id, |promise, slow| {
             promise.sent(held);
-            promise.asks(asked);
+            promise.note_request_bytes(asked);
             slow.longest = slow.longest.max(asked);
-            slow.events.push((now, Event::Waits(i64::from(!held))));
+            slow.events
+                .push((now, SecondEvent::Waits(i64::from(!held))));
         });
     }
 
-    fn done(&mut self, model: &Model, slot: u32, done: &Done) {
+    fn done(&mut self, model: &LayerModel, slot: u32, done: &Done) {
         let request = &model.request(slot).request;
         let id = request.stream;
         if request.op == Op::Flush {
@@ -265,24 +271,25 @@ impl Seconds {
         let now = model.now.as_nanos();
         let ok = done.outcome == Outcome::Ok;
         self.drive.requests += u64::from(ok);
-        self.tell(model, id, |promise, slow| {
+        self.apply_to_promises(model, id, |promise, slow| {
             promise.ended(done, held, false);
-            slow.events.push((now, Event::Waits(-i64::from(!held))));
+            slow.events
+                .push((now, SecondEvent::Waits(-i64::from(!held))));
             slow.limited |= done.waits.limit > Span::ZERO;
             slow.got.requests += u64::from(ok);
         });
     }
 
-    fn served(&mut self, model: &Model, id: StreamId, bytes: u64) {
+    fn served(&mut self, model: &LayerModel, id: StreamId, bytes: u64) {
         self.drive.bytes += bytes;
-        self.tell(model, id, |promise, slow| {
+        self.apply_to_promises(model, id, |promise, slow| {
             promise.served(bytes);
             slow.got.bytes += bytes;
             slow.longest = slow.longest.max(bytes);
         });
     }
 
-    fn changed(&mut self, model: &Model) {
+    fn changed(&mut self, model: &LayerModel) {
         let now = model.now.as_nanos();
         for (id, group) in self.groups.iter_mut().enumerate() {
             let known = model.tree.get(GroupId(id as u32));
@@ -290,22 +297,22 @@ impl Seconds {
             if rate == group.slow.now {
                 continue;
             }
-            group.promise.pass(now, Window::default(), 0);
+            group.promise.pass(now, WindowTotals::default(), 0);
             group.promise.change(rate);
             group.slow.now = rate;
-            group.slow.events.push((now, Event::Rate(rate)));
+            group.slow.events.push((now, SecondEvent::Rate(rate)));
         }
     }
 }
 
-impl Group {
+impl GroupSeconds {
     /// Ends the current second, at `ends`, and those after it up to `now`. Returns a description of
     /// the first disagreement.
     fn end_seconds(
         &mut self,
         now: u64,
         ends: u64,
-        mut drive: Window,
+        mut drive: WindowTotals,
         limited: u32,
     ) -> Option<String> {
         let slow = &mut self.slow;
@@ -314,10 +321,10 @@ impl Group {
         while end <= now {
             self.promise.pass(end, drive, limited);
             // The second that just ended got the bytes, and those after it were empty.
-            drive = Window::default();
+            drive = WindowTotals::default();
             slow.end_second(end);
             let sums = self.promise.seconds();
-            let counted = Counted::of(sums);
+            let counted = VerdictCounts::of(sums);
             let all = sums.kept + sums.all_short() + sums.all_excused();
             if sums.promised != all {
                 return Some(format!("{sums:?} do not add up"));
@@ -339,19 +346,19 @@ impl Group {
     }
 }
 
-impl Slow {
+impl SlowCount {
     /// Evaluates the second that ends at `end`.
     fn end_second(&mut self, end: u64) {
         let (mut at, mut rate, mut whole) = (end - SECOND_NS, self.rate, self.whole);
         // The amount that is owed at the previous rates, and the times with a waiting request: at
         // the current rate, and in all.
         let (mut owed, mut waited, mut all) = (0, 0, 0);
-        let units = |rate: Option<Rate>| rate.map(|r| r.units);
-        let due = |rate: Option<Rate>, ns: u64| {
+        let units = |rate: Option<PromisedRate>| rate.map(|r| r.units);
+        let due = |rate: Option<PromisedRate>, ns: u64| {
             let amount = rate.map_or(0, |r| u128::from(r.a_second) * u128::from(ns));
             (amount / u128::from(SECOND_NS)) as u64
         };
-        let last = (end, Event::Waits(0));
+        let last = (end, SecondEvent::Waits(0));
         for (when, event) in self.events.drain(..).chain([last]) {
             if self.waiting > 0 {
                 waited += when - at;
@@ -359,8 +366,8 @@ impl Slow {
             }
             at = when;
             match event {
-                Event::Waits(more) => self.waiting += more,
-                Event::Rate(other) => {
+                SecondEvent::Waits(more) => self.waiting += more,
+                SecondEvent::Rate(other) => {
                     owed += due(rate, waited);
                     // Amounts in bytes and in requests cannot be compared, so that the promise
                     // begins again.
@@ -380,7 +387,7 @@ impl Slow {
         }
     }
 
-    fn judge(&mut self, rate: Rate, owed: u64, waited: u64, got: Window) {
+    fn judge(&mut self, rate: PromisedRate, owed: u64, waited: u64, got: WindowTotals) {
         self.sums.promised += 1;
         let advanced = std::mem::take(&mut self.advanced);
         let (got, one) = match rate.units {
@@ -409,11 +416,11 @@ impl Slow {
     }
 }
 
-impl Auditor for Seconds {
+impl Auditor for SecondsAuditor {
     const NAME: &'static str = "seconds";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Begin(_) | Fact::End => self.pass(model, found),
             Fact::Opened(id, spec) => self.opened(model, id, spec.group),
@@ -440,26 +447,26 @@ mod tests {
     /// Returns the disagreement for a group with this promise and one request of 1000 bytes at a
     /// time, which takes 100 ms. The slow count misses request `missed`.
     fn fault(min: u64, missed: u64) -> Option<String> {
-        let mut group = Group {
-            promise: Promise::new(0, Rate::new(min, 0)),
-            slow: Slow {
-                rate: Rate::new(min, 0),
+        let mut group = GroupSeconds {
+            promise: Promise::new(0, PromisedRate::new(min, 0)),
+            slow: SlowCount {
+                rate: PromisedRate::new(min, 0),
                 whole: true,
                 waiting: 1,
-                ..Slow::default()
+                ..SlowCount::default()
             },
         };
         group.promise.sent(false);
         // Three seconds of ten requests each.
         for n in 1..=30 {
             let now = n * SECOND_NS / 10;
-            group.promise.pass(now - 1, Window::default(), 0);
+            group.promise.pass(now - 1, WindowTotals::default(), 0);
             group.promise.served(1_000);
             group.promise.answered(Waits::default());
             group.slow.longest = 1_000;
             group.slow.got.bytes += if n == missed { 0 } else { 1_000 };
             if n % 10 == 0 {
-                let found = group.end_seconds(now, now, Window::default(), 0);
+                let found = group.end_seconds(now, now, WindowTotals::default(), 0);
                 if found.is_some() {
                     return found;
                 }

@@ -15,8 +15,8 @@
 //! when limits changed may have been checked against the previous limits, and are not counted.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::{Live, Model};
+use crate::audit::found::Violations;
+use crate::audit::model::{LayerModel, LiveRequest};
 use weir_core::control::slices;
 use weir_core::{Config, DriveShape, GroupId, Instant, Max, Op, Reason, Request, Span, Wake};
 
@@ -26,16 +26,16 @@ const SECOND: u64 = 1_000_000_000;
 /// A bucket that leaks at the rate of a limit. Its level is the largest amount by which a window
 /// that ends now exceeded the rate.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
+struct SliceBucket {
     rate: u64,
-    /// The level, in amounts times [`Clock::unit`].
+    /// The level, in amounts times [`LimitClock::unit`].
     level: u128,
     at: Instant,
     /// The largest amount that passed at once since the bucket was empty.
     largest: u64,
 }
 
-impl Bucket {
+impl SliceBucket {
     fn set(&mut self, rate: u64) {
         (self.rate, self.level, self.largest) = (rate, 0, 0);
     }
@@ -50,7 +50,7 @@ impl Bucket {
     }
 
     /// Charges a request. Returns by how many nanoseconds of its rate the bucket is too full.
-    fn charge(&mut self, clock: Clock, now: Instant, amount: u64, allowed: Span) -> u128 {
+    fn charge(&mut self, clock: LimitClock, now: Instant, amount: u64, allowed: Span) -> u128 {
         self.leak(now);
         self.largest = self.largest.max(amount);
         // Linux counts a second as a whole number of ticks, which `unit` stands for.
@@ -63,7 +63,7 @@ impl Bucket {
 
 /// The units in which the limits count time and commands.
 #[derive(Clone, Copy, Debug)]
-struct Clock {
+struct LimitClock {
     tick: Span,
     slice: Span,
     /// The number of nanoseconds in the ticks that count as a second.
@@ -72,7 +72,7 @@ struct Clock {
     max_transfer: u32,
 }
 
-impl Clock {
+impl LimitClock {
     fn new(config: &slices::Config, drive: &DriveShape) -> Self {
         let tick = config.tick.as_nanos();
         let slice = match config.throttle_sample_time {
@@ -111,10 +111,10 @@ pub(crate) fn commands(request: &Request, max_transfer: u32) -> u64 {
 
 /// The limits of a group and the longest wait for them.
 #[derive(Clone, Debug, Default)]
-struct Node {
+struct SliceLimits {
     max: Max,
     /// The limits of bytes and of requests, for reads and writes.
-    limits: [[Bucket; 2]; 2],
+    limits: [[SliceBucket; 2]; 2],
     /// The longest time for which a request has waited.
     waited: Span,
     /// The groups with limits, from this one up.
@@ -123,9 +123,9 @@ struct Node {
 
 /// The auditor of limits in slices, see the module's documentation.
 #[derive(Debug)]
-pub struct Slices {
-    clock: Option<Clock>,
-    nodes: Vec<Node>,
+pub struct SlicesAuditor {
+    clock: Option<LimitClock>,
+    nodes: Vec<SliceLimits>,
     /// The time of the last change of limits.
     changed: Instant,
 }
@@ -139,24 +139,24 @@ fn limit(both: u64, one: u64) -> u64 {
 }
 
 /// Returns true if a request waits for its limits.
-fn waits(live: &Live) -> bool {
+fn waits(live: &LiveRequest) -> bool {
     !live.released && !live.given_up && !live.over
 }
 
-impl Slices {
+impl SlicesAuditor {
     pub(crate) fn new(config: &Config) -> Self {
         let slices = config.controllers.slices.as_ref();
         // The limits are in slices only if the controller of limits is on.
         let slices = slices.filter(|_| config.controllers.max);
         Self {
-            clock: slices.map(|config_of| Clock::new(config_of, &config.drive)),
-            nodes: vec![Node::default(); config.sizes.groups as usize],
+            clock: slices.map(|config_of| LimitClock::new(config_of, &config.drive)),
+            nodes: vec![SliceLimits::default(); config.sizes.groups as usize],
             changed: Instant::ZERO,
         }
     }
 
     /// Copies the limits of every group from the model. Changed limits begin with an empty bucket.
-    fn set(&mut self, model: &Model) {
+    fn set(&mut self, model: &LayerModel) {
         for (id, node) in (0..).map(GroupId).zip(&mut self.nodes) {
             let max = model.tree.get(id).map_or(Max::NONE, |g| g.contract.max);
             let rates = |max: &Max| {
@@ -183,7 +183,13 @@ impl Slices {
         }
     }
 
-    fn released(&mut self, clock: Clock, model: &Model, live: &Live, found: &mut Found) {
+    fn released(
+        &mut self,
+        clock: LimitClock,
+        model: &LayerModel,
+        live: &LiveRequest,
+        found: &mut Violations,
+    ) {
         // The request may have been checked against the limits before the change.
         if live.submitted <= self.changed {
             return;
@@ -226,7 +232,7 @@ impl Slices {
 
     /// Records how long requests have waited. A waiting request may be given up, and leaves the
     /// slice that began for it to others.
-    fn note_waits(&mut self, model: &Model) {
+    fn note_waits(&mut self, model: &LayerModel) {
         for (_, live) in model.live_requests().filter(|(_, live)| waits(live)) {
             let waited = model.now.since(live.submitted);
             for i in 0..self.nodes[live.group.0 as usize].path.len() {
@@ -239,7 +245,13 @@ impl Slices {
 
     /// Checks the wake-up. The order of waiting requests is not known, so one of them must be
     /// checked again by the time at which the last of them would pass if it were the only one.
-    fn polled(&self, clock: Clock, model: &Model, wake: Option<Wake>, found: &mut Found) {
+    fn polled(
+        &self,
+        clock: LimitClock,
+        model: &LayerModel,
+        wake: Option<Wake>,
+        found: &mut Violations,
+    ) {
         let waiting = model.live_requests().filter(|(_, live)| waits(live));
         let longest = waiting.map(|(_, live)| self.longest(clock, live)).max();
         let Some(longest) = longest else { return };
@@ -253,7 +265,7 @@ impl Slices {
 
     /// Returns the longest time for which a request waits for one of its limits until that limit is
     /// checked again.
-    fn longest(&self, clock: Clock, live: &Live) -> Span {
+    fn longest(&self, clock: LimitClock, live: &LiveRequest) -> Span {
         let direction = usize::from(!live.request.op.is_read());
         let path = &self.nodes[live.group.0 as usize].path;
         let of_group = |group: &u32| {
@@ -270,11 +282,11 @@ impl Slices {
     }
 }
 
-impl Auditor for Slices {
+impl Auditor for SlicesAuditor {
     const NAME: &'static str = "slices";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         let Some(clock) = self.clock else { return };
         match *fact {
             Fact::Changed(_, Ok(_)) => self.set(model),

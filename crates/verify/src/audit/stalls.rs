@@ -2,8 +2,8 @@
 //! space completes, the space gets one request for each time that it stalls, up to four.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::Model;
+use crate::audit::found::Violations;
+use crate::audit::model::LayerModel;
 use weir_core::{Config, Edit, Op, SpaceId};
 
 /// The maximum number of requests that a space gets while it answers none.
@@ -11,7 +11,7 @@ const PROBES: u32 = 4;
 
 /// The state of a space since its last completion.
 #[derive(Clone, Copy, Debug, Default)]
-struct Silence {
+struct SpaceSilence {
     /// The number of times that the space has stalled.
     /// The number of requests that have begun since the first stall.
     stalls: u32,
@@ -20,27 +20,27 @@ struct Silence {
 
 /// The auditor of stalled spaces, see the module's documentation.
 #[derive(Debug)]
-pub struct Stalls {
-    spaces: Vec<Silence>,
+pub struct StallsAuditor {
+    spaces: Vec<SpaceSilence>,
 }
 
-impl Stalls {
+impl StallsAuditor {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            spaces: vec![Silence::default(); config.sizes.spaces as usize],
+            spaces: vec![SpaceSilence::default(); config.sizes.spaces as usize],
         }
     }
 
-    fn of(&mut self, space: SpaceId) -> Option<&mut Silence> {
+    fn of(&mut self, space: SpaceId) -> Option<&mut SpaceSilence> {
         self.spaces.get_mut(space.0 as usize)
     }
 }
 
-impl Auditor for Stalls {
+impl Auditor for StallsAuditor {
     const NAME: &'static str = "stalls";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Stalled(space, answer) => {
                 if answer != model.can_stall(space) {
@@ -65,7 +65,7 @@ impl Auditor for Stalls {
             }
             Fact::Returned(completion, Some(flight)) if completion.outcome.is_some() => {
                 if let Some(silence) = self.of(flight.dispatch.space) {
-                    *silence = Silence::default();
+                    *silence = SpaceSilence::default();
                 }
             }
             Fact::Changed(edits, Ok(_)) => {
@@ -73,7 +73,7 @@ impl Auditor for Stalls {
                     if let Edit::SetSpace { id, size: None } = *edit
                         && let Some(silence) = self.of(id)
                     {
-                        *silence = Silence::default();
+                        *silence = SpaceSilence::default();
                     }
                 }
             }

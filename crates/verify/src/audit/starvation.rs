@@ -2,8 +2,8 @@
 //! others are served.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::Model;
+use crate::audit::found::Violations;
+use crate::audit::model::LayerModel;
 use weir_core::{Instant, Span};
 
 /// The auditor of starvation, see the module's documentation.
@@ -18,7 +18,7 @@ pub struct Starvation {
 
 impl Starvation {
     /// Checks an elevator that promises to serve every stream within `bound`.
-    pub fn new(model: &Model, bound: Span) -> Self {
+    pub fn new(model: &LayerModel, bound: Span) -> Self {
         Self {
             bound,
             since: vec![None; model.config.sizes.streams as usize],
@@ -35,7 +35,7 @@ impl Starvation {
 impl Auditor for Starvation {
     const NAME: &'static str = "starvation";
 
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Dispatched(_, piece, _) => self.since[piece.stream.slot() as usize] = None,
             Fact::Polled(..) => {

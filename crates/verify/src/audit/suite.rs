@@ -1,14 +1,14 @@
 //! The suite of all auditors over one model.
 
-use crate::audit::model::Model;
+use crate::audit::model::LayerModel;
 use crate::audit::{
-    Admission, Auditor, Conserve, Domains, Durability, Fact, Fair, Flow, Found, Idle, Ledger, Once,
-    Precedence, Priorities, Promise, Realtime, Room, Seconds, Slices, Stalls, Starvation, Tags,
-    Tally, Wakes,
+    Admission, Auditor, Conserve, Domains, Durability, Fact, Fair, FlowAuditor, Idle, LimitLedger,
+    Once, Precedence, Priorities, PromiseAuditor, Realtime, RoomAuditor, SecondsAuditor,
+    SlicesAuditor, StallsAuditor, Starvation, Tags, Tally, Violations, WakesAuditor,
 };
 use weir_core::record::Call;
 use weir_core::{
-    Cookie, Event, Instant, Layer, Listener, Mask, Output, Publish, Rejected, Request, Span,
+    Cookie, Event, Instant, Layer, Listener, Mask, Output, Publish, Rejection, Request, Span,
     StreamId,
 };
 
@@ -24,8 +24,8 @@ macro_rules! auditors {
         #[derive(Debug)]
         pub struct Audit {
             listener: Listener,
-            model: Model,
-            found: Found,
+            model: LayerModel,
+            found: Violations,
             /// The request of which a piece was taken ahead in the current poll, and the length of
             /// the piece.
             taken: Option<(StreamId, Cookie, u32)>,
@@ -41,8 +41,8 @@ macro_rules! auditors {
                 let $config = layer.config();
                 Self {
                     listener,
-                    model: Model::new($config),
-                    found: Found::default(),
+                    model: LayerModel::new($config),
+                    found: Violations::default(),
                     taken: None,
                     $($name: $new,)*
                     $($asked: None,)*
@@ -68,12 +68,12 @@ macro_rules! auditors {
 auditors! { config:
     once: Once = Once::default(),
     tags: Tags = Tags::default(),
-    room: Room = Room::default(),
-    ledger: Ledger = Ledger::new(config),
-    slices: Slices = Slices::new(config),
-    stalls: Stalls = Stalls::new(config),
-    flow: Flow = Flow::new(config),
-    wakes: Wakes = Wakes::new(),
+    room: RoomAuditor = RoomAuditor::default(),
+    ledger: LimitLedger = LimitLedger::new(config),
+    slices: SlicesAuditor = SlicesAuditor::new(config),
+    stalls: StallsAuditor = StallsAuditor::new(config),
+    flow: FlowAuditor = FlowAuditor::new(config),
+    wakes: WakesAuditor = WakesAuditor::new(),
     conserve: Conserve = Conserve::new(config),
     durability: Durability = Durability::new(config),
     admission: Admission = Admission::default(),
@@ -81,18 +81,18 @@ auditors! { config:
     priorities: Priorities = Priorities::new(config),
     domains: Domains = Domains::new(config),
     realtime: Realtime = Realtime::new(config),
-    seconds: Seconds = Seconds::new(config),
+    seconds: SecondsAuditor = SecondsAuditor::new(config),
     tally: Tally = Tally::default(),
     ;
     fair: Fair,
     starvation: Starvation,
-    promise: Promise,
+    promise: PromiseAuditor,
     idle: Idle,
 }
 
 /// The margins of a run: how close the checked values came to their bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Margins {
+pub struct AuditMargins {
     /// The largest lead over a waiting sibling, in thousandths of the allowed lag.
     pub lag: Option<u64>,
     /// The longest time for which a stream with something to send waited.
@@ -110,17 +110,17 @@ const DRIVER: &str = "driver";
 
 impl Audit {
     /// Returns the violations found so far.
-    pub fn found(&self) -> &Found {
+    pub fn found(&self) -> &Violations {
         &self.found
     }
 
     /// Ends the audit and returns the violations.
-    pub fn into_found(self) -> Found {
+    pub fn into_found(self) -> Violations {
         self.found
     }
 
     /// Returns the model of the layer.
-    pub fn model(&self) -> &Model {
+    pub fn model(&self) -> &LayerModel {
         &self.model
     }
 
@@ -139,7 +139,7 @@ impl Audit {
     /// Starts to check promises: every second that begins at `from` or later keeps `least`
     /// thousandths of the amount owed for each min.
     pub fn watch_promises(&mut self, from: Instant, least: u64) {
-        self.promise = Some(Promise::new(&self.model, from, least));
+        self.promise = Some(PromiseAuditor::new(&self.model, from, least));
     }
 
     /// Starts to check that each client of the idle class is served in time.
@@ -164,11 +164,11 @@ impl Audit {
     }
 
     /// Returns the margins of the values that are checked.
-    pub fn margins(&self) -> Margins {
-        Margins {
+    pub fn margins(&self) -> AuditMargins {
+        AuditMargins {
             lag: self.fair.as_ref().map(Fair::worst),
             longest: self.starvation.as_ref().map(Starvation::longest),
-            worst_second: self.promise.as_ref().map(Promise::worst),
+            worst_second: self.promise.as_ref().map(PromiseAuditor::worst),
             realtime: self.realtime.longest(),
             before_idle: self.idle.as_ref().map(Idle::most),
         }
@@ -188,16 +188,16 @@ impl Audit {
                 for output in *outputs {
                     self.output(output);
                 }
-                self.take_ahead();
+                self.process_taken();
                 self.tell(&Fact::Polled(outputs.len(), *wake));
             }
             Call::Submit { .. } | Call::Complete { .. } => {
-                self.take_in(call);
+                self.process_call(call);
                 self.drain(layer);
             }
             _ => {
                 self.drain(layer);
-                self.take_in(call);
+                self.process_call(call);
             }
         }
         self.found.call += 1;
@@ -220,7 +220,7 @@ impl Audit {
         }
     }
 
-    fn take_in(&mut self, call: &Call<'_>) {
+    fn process_call(&mut self, call: &Call<'_>) {
         match *call {
             Call::Open {
                 spec,
@@ -288,7 +288,7 @@ impl Audit {
         }
     }
 
-    fn submitted(&mut self, batch: &[Request], result: Result<(), Rejected>) {
+    fn submitted(&mut self, batch: &[Request], result: Result<(), Rejection>) {
         // A refusal states how many requests before it were accepted.
         let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
         for request in &batch[..accepted.min(batch.len())] {
@@ -306,7 +306,7 @@ impl Audit {
         }
     }
 
-    fn take_ahead(&mut self) {
+    fn process_taken(&mut self) {
         let Some((stream, cookie, bytes)) = self.taken.take() else {
             return;
         };

@@ -2,8 +2,8 @@
 //! pieces than it has tags.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::Model;
+use crate::audit::found::Violations;
+use crate::audit::model::LayerModel;
 use weir_core::Dispatch;
 
 /// The auditor of tags, see the module's documentation.
@@ -14,7 +14,7 @@ impl Auditor for Tags {
     const NAME: &'static str = "tags";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Dispatched(_, piece, again) => {
                 if let Some(fault) = fault(model, piece, again) {
@@ -31,7 +31,7 @@ impl Auditor for Tags {
 }
 
 #[inline]
-fn fault(model: &Model, piece: &Dispatch, again: bool) -> Option<&'static str> {
+fn fault(model: &LayerModel, piece: &Dispatch, again: bool) -> Option<&'static str> {
     let drive = &model.config.drive;
     let Some(place) = model.tags.get(piece.tag.0 as usize) else {
         return Some("a tag beyond the drive's");

@@ -2,8 +2,8 @@
 //! a violation in a run.
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::{Model, State};
+use crate::audit::found::Violations;
+use crate::audit::model::{LayerModel, StreamState};
 use weir_core::{Op, Outcome, Reason, Reject};
 
 /// Defines [`Tally`]: counts of events, each with a name.
@@ -90,7 +90,7 @@ impl Auditor for Tally {
     const NAME: &'static str = "tally";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, _found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, _found: &mut Violations) {
         match *fact {
             Fact::Refused(_, Reject::Full) => self.full[0] += 1,
             Fact::Refused(_, Reject::StreamFull) => self.stream_full[0] += 1,
@@ -113,8 +113,9 @@ impl Auditor for Tally {
                 self.closed[0] += u64::from(model.stream(id).is_some_and(|s| s.live > 0));
             }
             Fact::Held(id, held) => {
-                let waits =
-                    |s: &crate::audit::model::Stream| s.sendable > 0 && s.state == State::Open;
+                let waits = |s: &crate::audit::model::ModelStream| {
+                    s.sendable > 0 && s.state == StreamState::Open
+                };
                 self.held[0] += u64::from(held && model.stream(id).is_some_and(waits));
             }
             Fact::Changed(_, Ok(_)) => self.changes[0] += 1,

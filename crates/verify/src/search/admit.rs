@@ -1,6 +1,6 @@
 //! Scaling of a case's promises, so that admission accepts them for the worst case of the drive.
 
-use crate::search::case::{Case, settle};
+use crate::search::case::{SearchCase, round_interval};
 use weir_core::{Capacity, Class, Contract, PROMISABLE, Span};
 use weir_model::load::Arrival;
 
@@ -8,7 +8,7 @@ use weir_model::load::Arrival;
 /// up, by a millionth each.
 const SCALED: u64 = PROMISABLE - 2;
 
-impl Case {
+impl SearchCase {
     /// Returns the largest part of the drive's time that is promised at any time, in millionths, as
     /// admission counts it against the drive's worst case. Returns zero if the drive has no bound.
     pub fn promised_time(&self) -> u64 {
@@ -35,7 +35,7 @@ impl Case {
     /// Returns the rates that the drive reaches wherever its requests are, or `None` if the model
     /// has no bound.
     fn worst_case(&self) -> Option<Capacity> {
-        self.scenario.drive.least(u64::MAX).ok().flatten()
+        self.scenario.drive.worst_case(u64::MAX).ok().flatten()
     }
 
     fn time_of(&self, capacity: Capacity) -> u64 {
@@ -60,7 +60,7 @@ impl Case {
                     // A longer interval is a lower rate, so the factor is inverted here.
                     *interval = Span::from_nanos(part(interval.as_nanos(), time, SCALED));
                 }
-                settle(program);
+                round_interval(program);
             }
         }
         let less = |amount| part(amount, SCALED, time);
@@ -105,13 +105,13 @@ mod tests {
     use super::*;
     use crate::search::case::reader;
     use crate::search::draw;
-    use weir_sim::{Policy, Run, Scenario};
+    use weir_sim::{Policy, Scenario, SimRun};
 
     /// Returns true if `contract` accepts the case and every change in it.
-    fn is_accepted(case: &Case) -> bool {
+    fn is_accepted(case: &SearchCase) -> bool {
         let mut scenario = case.scenario.clone();
         scenario.changes.clear();
-        let accepts = |scenario: &Scenario| Run::new(scenario, &Policy::contract(), 0).is_ok();
+        let accepts = |scenario: &Scenario| SimRun::new(scenario, &Policy::contract(), 0).is_ok();
         let mut all = accepts(&scenario);
         for change in &case.scenario.changes {
             scenario.groups[change.group.0 as usize - 1].contract = change.contract;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     /// Returns the values that may not grow.
-    fn promises(case: &Case) -> Vec<u64> {
+    fn promises(case: &SearchCase) -> Vec<u64> {
         let changes = case.scenario.changes.iter().map(|c| c.contract);
         let all = case.groups().map(|g| case.group(g)).chain(changes);
         all.flat_map(|c| [c.min, c.min_iops, c.max.bandwidth])
@@ -150,7 +150,11 @@ mod tests {
                 same += 1;
             }
             let text = case.to_string();
-            assert_eq!(Case::read(&text, "x.toml").as_ref(), Ok(&case), "{text}");
+            assert_eq!(
+                SearchCase::read(&text, "x.toml").as_ref(),
+                Ok(&case),
+                "{text}"
+            );
             // Scaling an admitted case changes nothing.
             assert_eq!(case.clone().admitted(), case);
         }
@@ -171,8 +175,8 @@ mod tests {
              [[change]]\nwhen = \"1s\"\nwhose = \"b\"\nmin = \"400kB/s\"\n\
              [[change]]\nwhen = \"2s\"\nwhose = \"b\"\nmin = \"4B/s\"",
         );
-        let of = |case: &Case, client: usize| case.scenario.contract(client);
-        let interval = |case: &Case| match case.scenario.clients[0].program.arrival {
+        let of = |case: &SearchCase, client: usize| case.scenario.contract(client);
+        let interval = |case: &SearchCase| match case.scenario.clients[0].program.arrival {
             Arrival::Poisson { interval } => interval.as_nanos() as f64,
             _ => 0.0,
         };

@@ -1,7 +1,7 @@
 //! Batches of cases that run in parallel.
 
-use crate::search::trial::{self, Broken, Outcome, Reference, caught};
-use crate::search::{case::Case, draw};
+use crate::search::trial::{self, Reference, RunFailure, TrialOutcome, catch_panic};
+use crate::search::{case::SearchCase, draw};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The seeds to run, and the way in which their cases are drawn.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct SearchPlan {
     /// The first seed of the batch.
     pub seed: u64,
     /// The number of consecutive seeds.
     pub runs: u64,
     /// The way in which the cases are drawn.
-    pub draw: Draw,
+    pub draw: DrawOptions,
     /// The number of cases that run in parallel, at least 1. It does not change the results.
     pub jobs: usize,
 }
 
 /// The way in which cases are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Draw {
+pub struct DrawOptions {
     /// The kind of drives to which cases are restricted, an index into
     /// [`KINDS`](crate::search::case::KINDS).
     pub kind: Option<usize>,
@@ -33,9 +33,9 @@ pub struct Draw {
 /// Cases with their reference runs. These runs decide which promises are feasible, and stay the
 /// same while the policy changes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptCases {
     /// The way in which the cases were drawn.
-    pub draw: Draw,
+    pub draw: DrawOptions,
     /// The cases in the order of their seeds, without those that could not be drawn or run.
     pub cases: Vec<KeptCase>,
 }
@@ -56,13 +56,13 @@ const AUDITED: u64 = 4;
 
 /// Runs all cases of a plan, and passes the number of finished ones to `progress`. The outcomes are
 /// in the order of their seeds.
-pub fn search(plan: &Plan, progress: impl Fn(u64) + Sync) -> (Vec<Outcome>, Kept) {
-    let one = |index| one(plan.seed.wrapping_add(index), plan.draw);
+pub fn search(plan: &SearchPlan, progress: impl Fn(u64) + Sync) -> (Vec<TrialOutcome>, KeptCases) {
+    let one = |index| run_seed(plan.seed.wrapping_add(index), plan.draw);
     let all: Vec<u64> = (0..plan.runs).collect();
     let (outcomes, cases): (_, Vec<_>) = in_parallel(plan.jobs, all, one, progress)
         .into_iter()
         .unzip();
-    let kept = Kept {
+    let kept = KeptCases {
         draw: plan.draw,
         cases: cases.into_iter().flatten().collect(),
     };
@@ -70,13 +70,17 @@ pub fn search(plan: &Plan, progress: impl Fn(u64) + Sync) -> (Vec<Outcome>, Kept
 }
 
 /// Runs only `contract`, without auditors, and compares it with the reference runs that were kept.
-pub fn search_again(kept: Kept, jobs: usize, progress: impl Fn(u64) + Sync) -> Vec<Outcome> {
-    let one = |kept: KeptCase| match Case::read(&kept.case, "kept") {
-        Ok(case) => Outcome {
+pub fn search_again(
+    kept: KeptCases,
+    jobs: usize,
+    progress: impl Fn(u64) + Sync,
+) -> Vec<TrialOutcome> {
+    let one = |kept: KeptCase| match SearchCase::read(&kept.case, "kept") {
+        Ok(case) => TrialOutcome {
             seed: kept.seed,
             ..trial::outcome_against(&case, Ok(kept.reference), false)
         },
-        Err(why) => undrawn(kept.seed, why),
+        Err(why) => failed_draw(kept.seed, why),
     };
     in_parallel(jobs, kept.cases, one, progress)
 }
@@ -101,29 +105,29 @@ fn in_parallel<T: Send, U: Send>(
 
 /// Runs the case of a seed. Returns its outcome, and the case with its reference runs if these
 /// succeeded.
-fn one(seed: u64, draw: Draw) -> (Outcome, Option<KeptCase>) {
-    let case = match drawn(seed, draw) {
+fn run_seed(seed: u64, draw: DrawOptions) -> (TrialOutcome, Option<KeptCase>) {
+    let case = match draw_case(seed, draw) {
         Ok(case) => case,
-        Err(why) => return (undrawn(seed, why), None),
+        Err(why) => return (failed_draw(seed, why), None),
     };
     // A panic in a reference run must not end the whole search.
-    let reference = caught(|| trial::reference(&case));
+    let reference = catch_panic(|| trial::reference(&case));
     let kept = reference.clone().ok().map(|reference| KeptCase {
         seed,
         case: case.to_string(),
         reference,
     });
     let outcome = trial::outcome_against(&case, reference, seed.is_multiple_of(AUDITED));
-    (Outcome { seed, ..outcome }, kept)
+    (TrialOutcome { seed, ..outcome }, kept)
 }
 
-fn undrawn(seed: u64, why: Broken) -> Outcome {
-    Outcome {
+fn failed_draw(seed: u64, why: RunFailure) -> TrialOutcome {
+    TrialOutcome {
         seed,
         worst: 1.0,
         title: "could not be drawn".into(),
         broken: Some(why),
-        ..Outcome::default()
+        ..TrialOutcome::default()
     }
 }
 
@@ -131,10 +135,10 @@ fn undrawn(seed: u64, why: Broken) -> Outcome {
 ///
 /// # Errors
 /// Returns the reason if there is no case: a bug in the search, or a panic in a run.
-pub fn drawn(seed: u64, how: Draw) -> Result<Case, Broken> {
-    let case = caught(|| draw(seed, how.kind))?;
+pub fn draw_case(seed: u64, how: DrawOptions) -> Result<SearchCase, RunFailure> {
+    let case = catch_panic(|| draw(seed, how.kind))?;
     if how.admitted {
-        return caught(|| Ok(case.admitted()));
+        return catch_panic(|| Ok(case.admitted()));
     }
     Ok(case)
 }

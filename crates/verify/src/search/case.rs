@@ -1,7 +1,7 @@
 //! A case of the search: a scenario and the requirements that are judged in it.
 
 use std::fmt::{self, Display, Formatter};
-use weir_config::scenario::{Asked, Choice, Printed, parse};
+use weir_config::scenario::{Choice, Requirement, ScenarioText, parse};
 use weir_config::{Problem, profile};
 use weir_core::{
     Capacity, Class, Contract, Flags, GroupId, Max, PROMISABLE, Priority, ROOT, SpaceId, Span,
@@ -11,7 +11,7 @@ use weir_sim::{Buffered, ClientSpec, GroupSpec, Scenario};
 
 /// A drive, clients, their contracts, and the events that happen to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Case {
+pub struct SearchCase {
     /// The scenario to run. It lasts for whole seconds and is measured from its beginning. Each
     /// client is in a group and has a space of its own.
     pub scenario: Scenario,
@@ -23,9 +23,9 @@ pub struct Case {
 pub const KINDS: [&str; 3] = ["null", "ssd", "hdd"];
 
 /// Prints the case as a scenario's file.
-impl Display for Case {
+impl Display for SearchCase {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        Printed(&self.scenario).fmt(f)?;
+        ScenarioText(&self.scenario).fmt(f)?;
         if self.clones {
             f.write_str("\n[[expect]]\nshares = \"10%\"\npolicies = [\"contract\"]\n")?;
         }
@@ -33,7 +33,7 @@ impl Display for Case {
     }
 }
 
-impl Case {
+impl SearchCase {
     /// Reads the text of a scenario's file: its first case, on its first drive. `file` is its name
     /// in error messages.
     ///
@@ -74,7 +74,7 @@ impl Case {
                 "{file}: each client of a case must have a file of its own and use all of it"
             ));
         }
-        let shares = |asked: &Asked| matches!(asked, Asked::Shares(_));
+        let shares = |asked: &Requirement| matches!(asked, Requirement::Shares(_));
         let clones = script.expects().iter().any(|e| shares(&e.asked));
         Ok(Self { scenario, clones })
     }
@@ -327,14 +327,14 @@ impl Case {
         }
         for client in clients {
             client.group = new(client.group);
-            settle(&mut client.program);
+            round_interval(&mut client.program);
         }
     }
 }
 
 /// Rounds the interval of an open loop to a whole rate. The rate is in bytes per second if all
 /// requests have the same size, and in requests per second otherwise.
-pub(crate) fn settle(program: &mut Program) {
+pub(crate) fn round_interval(program: &mut Program) {
     let second = match program.size {
         Size::Fixed(bytes) => u64::from(bytes) * 1_000_000_000,
         _ => 1_000_000_000,
@@ -348,7 +348,7 @@ pub(crate) fn settle(program: &mut Program) {
 
 /// Returns the work of a client without times and positions. Clients with equal work get the same
 /// service without contention.
-pub(crate) fn work(client: &ClientSpec) -> (Program, u64, bool) {
+pub(crate) fn client_work(client: &ClientSpec) -> (Program, u64, bool) {
     let program = Program {
         start: Span::ZERO,
         start_spread: Span::ZERO,
@@ -367,10 +367,10 @@ pub fn max_bandwidth(bandwidth: u64) -> Max {
 /// client reads 4 KiB at random positions. `more` contains further keys of the client, and tables
 /// after it.
 #[cfg(test)]
-pub(crate) fn reader(head: &str, more: &str) -> Case {
+pub(crate) fn reader(head: &str, more: &str) -> SearchCase {
     let text = format!(
         "run_in = \"0s\"\nwarm_up = \"0s\"\ncapacity = {{ read = \"1GB/s\", write = \"1GB/s\" }}\n{head}\n\n[[client]]\nname = \"a\"\n\
          rw = \"randread\"\nnorandommap = true\nsize = \"1GiB\"\ndirect = true\n{more}\n"
     );
-    Case::read(&text, "x.toml").unwrap_or_else(|e| panic!("{e}"))
+    SearchCase::read(&text, "x.toml").unwrap_or_else(|e| panic!("{e}"))
 }

@@ -5,18 +5,18 @@
 //! are left out if the promise did not apply in them, if a member connected or left, if the group's
 //! contract changed, or if the drive was frozen for a while.
 
-use crate::search::case::Case;
-use crate::search::watch::Watch;
+use crate::search::case::SearchCase;
+use crate::search::watch::GroupWatch;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_core::{Contract, GroupId, Instant, Span};
-use weir_measure::promise::{Judge, Rate, Terms, Verdict};
+use weir_measure::promise::{Judge, PromiseVerdict, PromisedRate, Terms};
 
 /// The part of their min, in hundredths, that promised clients must get without the others.
 pub const SPARE: u64 = 104;
 
 /// The verdict about a promise in one second in which it applied.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Judged {
+pub struct JudgedSecond {
     /// The group to which the promise was made.
     #[serde(serialize_with = "write_group", deserialize_with = "read_group")]
     pub group: GroupId,
@@ -38,7 +38,7 @@ fn read_group<'a, D: Deserializer<'a>>(from: D) -> Result<GroupId, D::Error> {
     u32::deserialize(from).map(GroupId)
 }
 
-impl Judged {
+impl JudgedSecond {
     /// Returns the part of the owed amount that the group got, from 0 to 1. It is 1 if the promise
     /// was kept.
     pub fn part(&self) -> f64 {
@@ -56,7 +56,7 @@ impl Judged {
 
 /// Judges all promises of a case in a run of it, as if each were `hundredths` per cent of its
 /// value.
-pub fn judge(case: &Case, watch: &Watch, hundredths: u64) -> Vec<Judged> {
+pub fn judge(case: &SearchCase, watch: &GroupWatch, hundredths: u64) -> Vec<JudgedSecond> {
     let ids = case.groups();
     let promised = ids.filter(|g| case.is_promised(*g));
     promised
@@ -65,24 +65,24 @@ pub fn judge(case: &Case, watch: &Watch, hundredths: u64) -> Vec<Judged> {
 }
 
 /// Returns the second in which the smallest part of the owed amount was served.
-pub fn worst(judged: &[Judged]) -> Option<&Judged> {
-    let order = |a: &&Judged, b: &&Judged| a.part().total_cmp(&b.part());
+pub fn worst(judged: &[JudgedSecond]) -> Option<&JudgedSecond> {
+    let order = |a: &&JudgedSecond, b: &&JudgedSecond| a.part().total_cmp(&b.part());
     judged.iter().min_by(order)
 }
 
 fn of_group<'a>(
-    case: &'a Case,
-    watch: &'a Watch,
+    case: &'a SearchCase,
+    watch: &'a GroupWatch,
     group: GroupId,
     hundredths: u64,
-) -> impl Iterator<Item = Judged> + 'a {
+) -> impl Iterator<Item = JudgedSecond> + 'a {
     let (mut judge, mut units) = (Judge::default(), None);
     let seconds = (0..case.seconds()).zip(&watch.group(group).seconds);
     seconds.filter_map(move |(second, seen)| {
         let contract = contract_at(case, group, second);
         // A promise that is scaled up shows whether there is a reserve.
         let of = |min: u64| min * hundredths / 100;
-        let rate = Rate::new(of(contract.min), of(contract.min_iops));
+        let rate = PromisedRate::new(of(contract.min), of(contract.min_iops));
         if rate.map(|r| r.units) != units {
             // A promise in other units begins without credit.
             (judge, units) = (Judge::default(), rate.map(|r| r.units));
@@ -92,11 +92,11 @@ fn of_group<'a>(
         // A second that is left out is judged as well, because the request that it began with may
         // have been credited to the second before.
         let lacks = match judge.second(seen, &Terms { rate, alone }, owed) {
-            Verdict::Kept => 0,
-            Verdict::Short { by, .. } => by,
-            Verdict::Excused(_) => return None,
+            PromiseVerdict::Kept => 0,
+            PromiseVerdict::Short { by, .. } => by,
+            PromiseVerdict::Excused(_) => return None,
         };
-        (!is_excluded(case, group, second)).then_some(Judged {
+        (!is_excluded(case, group, second)).then_some(JudgedSecond {
             group,
             second,
             served: rate.units.of(seen.done),
@@ -106,7 +106,7 @@ fn of_group<'a>(
     })
 }
 
-fn is_excluded(case: &Case, group: GroupId, second: u64) -> bool {
+fn is_excluded(case: &SearchCase, group: GroupId, second: u64) -> bool {
     let (from, to) = (Span::from_secs(second), Span::from_secs(second + 1));
     let within = |at: Span| from < at && at < to;
     // No scheduler can serve requests while the drive is frozen.
@@ -129,7 +129,7 @@ fn is_excluded(case: &Case, group: GroupId, second: u64) -> bool {
 }
 
 /// Returns the contract in force at the start of a second.
-fn contract_at(case: &Case, group: GroupId, second: u64) -> Contract {
+fn contract_at(case: &SearchCase, group: GroupId, second: u64) -> Contract {
     let before = |at: Span| at <= Span::from_secs(second);
     let changes = case.scenario.changes.iter().filter(|c| c.group == group);
     let last = changes
@@ -146,12 +146,12 @@ mod tests {
     use weir_model::load::Size;
     use weir_sim::Policy;
 
-    fn judged_by(case: &Case, hundredths: u64) -> Vec<Judged> {
+    fn judged_by(case: &SearchCase, hundredths: u64) -> Vec<JudgedSecond> {
         let played = play(case, &Policy::none(), false).expect("it can be played");
         judge(case, &played.watch, hundredths)
     }
 
-    fn judged(head: &str, more: &str) -> Vec<Judged> {
+    fn judged(head: &str, more: &str) -> Vec<JudgedSecond> {
         judged_by(&reader(head, more), 100)
     }
 
@@ -159,7 +159,7 @@ mod tests {
     /// takes 46,384 ns: 88.3 MB/s.
     const RATE: u64 = 4096 * (1_000_000_000 / 46_384);
 
-    fn seconds(judged: &[Judged]) -> Vec<u64> {
+    fn seconds(judged: &[JudgedSecond]) -> Vec<u64> {
         judged.iter().map(|j| j.second).collect()
     }
 
@@ -203,7 +203,7 @@ mod tests {
         // Twice the possible rate is promised in bytes until 2 s, and a possible rate in requests
         // from then on.
         let judged = judged("duration = \"4s\"", &more);
-        let kept: Vec<bool> = judged.iter().map(Judged::is_kept).collect();
+        let kept: Vec<bool> = judged.iter().map(JudgedSecond::is_kept).collect();
         assert_eq!(kept, [false, false, true, true]);
     }
 
@@ -221,7 +221,7 @@ mod tests {
         let judged = judged_by(&case, 100);
         // The change at 1.5 s leaves out the second 1.
         assert_eq!(seconds(&judged), [0, 2]);
-        assert!(judged.iter().all(Judged::is_kept), "{judged:?}");
+        assert!(judged.iter().all(JudgedSecond::is_kept), "{judged:?}");
     }
 
     #[test]

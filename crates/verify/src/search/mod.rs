@@ -25,4 +25,4 @@ mod watch;
 pub mod why;
 
 pub use draw::draw;
-pub use watch::{Node, Watch};
+pub use watch::{GroupWatch, WatchedGroup};

@@ -1,20 +1,20 @@
 //! Prints outcomes as text for people.
 
-use crate::search::case::Case;
-use crate::search::judge::{self, Judged};
-use crate::search::trial::{Got, Outcome, Trial};
+use crate::search::case::SearchCase;
+use crate::search::judge::{self, JudgedSecond};
+use crate::search::trial::{ClientService, Trial, TrialOutcome};
 use std::fmt::Write as _;
 use weir_core::GroupId;
 
 /// Prints the service of each client, and the verdicts about each promise.
-pub fn trial(case: &Case, trial: &Trial) -> String {
+pub fn trial(case: &SearchCase, trial: &Trial) -> String {
     let mut text = clients(case, trial);
     text.push('\n');
     text.push_str(&promises(case, trial));
     text
 }
 
-fn clients(case: &Case, trial: &Trial) -> String {
+fn clients(case: &SearchCase, trial: &Trial) -> String {
     let mut text = format!(
         "{:>6} {:>5} {:>12} {:>12} {:>12} {:>12} {:>11} {:>11} {:>11}\n",
         "client",
@@ -28,7 +28,7 @@ fn clients(case: &Case, trial: &Trial) -> String {
         "alone"
     );
     let (reference, contract) = (&trial.reference, &trial.contract.clients);
-    let rate = |got: &Got| got.bytes / case.seconds();
+    let rate = |got: &ClientService| got.bytes / case.seconds();
     for (index, client) in case.scenario.clients.iter().enumerate() {
         // Only some programs are run alone.
         let alone = reference.alone[index].map_or_else(|| "-".into(), |a| format!("{a:.0}"));
@@ -46,13 +46,14 @@ fn clients(case: &Case, trial: &Trial) -> String {
             contract[index].p99 / 1000,
         );
     }
-    let all = |clients: &[Got]| clients.iter().map(|c| c.bytes).sum::<u64>() / case.seconds();
+    let all =
+        |clients: &[ClientService]| clients.iter().map(|c| c.bytes).sum::<u64>() / case.seconds();
     let (none, bfq, contract) = (all(&reference.none), all(&reference.bfq), all(contract));
     let _ = writeln!(text, "{:>12} {none:>12} {bfq:>12} {contract:>12}", "all");
     text
 }
 
-fn promises(case: &Case, trial: &Trial) -> String {
+fn promises(case: &SearchCase, trial: &Trial) -> String {
     let mut text = format!(
         "{:>6} {:>12} {:>8} {:>14} {:>12} {:>18} {:>14}\n",
         "group", "min B/s", "min 1/s", "seconds kept", "worst", "under bfq", "worst there"
@@ -60,8 +61,8 @@ fn promises(case: &Case, trial: &Trial) -> String {
     let ids = case.groups();
     for group in ids.filter(|g| case.is_promised(*g)) {
         let contract = case.group(group);
-        let (kept, worst) = fared(&trial.judged, group);
-        let (kept_bfq, worst_bfq) = fared(&trial.reference.judged_bfq, group);
+        let (kept, worst) = summarise_seconds(&trial.judged, group);
+        let (kept_bfq, worst_bfq) = summarise_seconds(&trial.reference.judged_bfq, group);
         let _ = writeln!(
             text,
             "{:>6} {:>12} {:>8} {kept:>14} {worst:>12} {kept_bfq:>18} {worst_bfq:>14}",
@@ -72,8 +73,8 @@ fn promises(case: &Case, trial: &Trial) -> String {
 }
 
 /// Returns the number of kept seconds of those judged, and the worst second.
-fn fared(judged: &[Judged], group: GroupId) -> (String, String) {
-    let own: Vec<Judged> = judged
+fn summarise_seconds(judged: &[JudgedSecond], group: GroupId) -> (String, String) {
+    let own: Vec<JudgedSecond> = judged
         .iter()
         .copied()
         .filter(|j| j.group == group)
@@ -109,7 +110,7 @@ pub fn seconds(trial: &Trial) -> String {
 }
 
 /// Prints the figures of an outcome, in lines.
-pub fn outcome(outcome: &Outcome) -> String {
+pub fn outcome(outcome: &TrialOutcome) -> String {
     let number = |n: Option<f64>| n.map_or_else(|| "-".into(), |n| format!("{n:.3}"));
     let some = |all: Vec<String>| {
         if all.is_empty() {

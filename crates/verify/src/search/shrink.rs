@@ -1,10 +1,10 @@
 //! Simplifies a failing case as long as it still fails.
 
-use crate::search::case::Case;
-use crate::search::tally::Failure;
+use crate::search::case::SearchCase;
+use crate::search::tally::SearchFailure;
 use crate::search::trial::outcome;
 use weir_core::{Contract, Span};
-use weir_model::drive::{Config, hdd, null, ssd};
+use weir_model::drive::{DriveConfig, hdd, null, ssd};
 use weir_model::load::{Arrival, Pattern, Size, SyncMode};
 use weir_sim::{Buffered, ClientSpec};
 
@@ -12,11 +12,11 @@ use weir_sim::{Buffered, ClientSpec};
 /// at least half as badly. Passes every simpler case to `progress`. The result does not depend on
 /// random numbers. An admitted case stays admitted.
 pub fn shrink(
-    case: &Case,
-    failure: Failure,
+    case: &SearchCase,
+    failure: SearchFailure,
     admitted: bool,
-    mut progress: impl FnMut(&Case),
-) -> Case {
+    mut progress: impl FnMut(&SearchCase),
+) -> SearchCase {
     let mut best = case.clone();
     let came = outcome(&best, true);
     let Some(badness) = failure.badness(&came) else {
@@ -29,8 +29,8 @@ pub fn shrink(
     } else {
         1.0
     };
-    let fails = |case: &Case| {
-        let came = outcome(case, failure == Failure::Finding);
+    let fails = |case: &SearchCase| {
+        let came = outcome(case, failure == SearchFailure::Finding);
         // A case that cannot be run for another reason is not a simpler form of this one.
         let same = came.broken.as_deref().map(without_numbers) == broken;
         same && failure.badness(&came).is_some_and(|b| b >= least)
@@ -69,24 +69,24 @@ fn without_numbers(text: &str) -> String {
 
 /// A way to simplify a case, with an index. It returns `None` if there is no such index, and the
 /// same case if there is nothing to change.
-type Step = fn(&Case, usize) -> Option<Case>;
+type ShrinkStep = fn(&SearchCase, usize) -> Option<SearchCase>;
 
-const STEPS: &[Step] = &[
-    fewer,
-    one_less,
-    no_change,
-    shorter,
-    thawed,
+const STEPS: &[ShrinkStep] = &[
+    remove_part_of_clients,
+    remove_client,
+    remove_change,
+    shorten,
+    remove_freeze,
     plain_drive,
     plain_contract,
     equal_share,
-    together,
-    plain_client,
-    halves,
+    move_below_root,
+    simplify_client,
+    halve_client,
 ];
 
 /// Removes a half, a quarter or an eighth of the clients.
-fn fewer(case: &Case, at: usize) -> Option<Case> {
+fn remove_part_of_clients(case: &SearchCase, at: usize) -> Option<SearchCase> {
     // Two halves, four quarters, eight eighths.
     let parts = [2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8];
     let part = *parts.get(at)?;
@@ -99,17 +99,17 @@ fn fewer(case: &Case, at: usize) -> Option<Case> {
     Some(case.retained(|c| !(from..to).contains(&c)))
 }
 
-fn one_less(case: &Case, at: usize) -> Option<Case> {
+fn remove_client(case: &SearchCase, at: usize) -> Option<SearchCase> {
     (at < case.scenario.clients.len()).then(|| case.retained(|c| c != at))
 }
 
-fn no_change(case: &Case, at: usize) -> Option<Case> {
+fn remove_change(case: &SearchCase, at: usize) -> Option<SearchCase> {
     let mut case = case.clone();
     (at < case.scenario.changes.len()).then(|| case.scenario.changes.remove(at))?;
     Some(case)
 }
 
-fn shorter(case: &Case, at: usize) -> Option<Case> {
+fn shorten(case: &SearchCase, at: usize) -> Option<SearchCase> {
     let seconds = [2, 3, 4, 6, 8].get(at)?;
     let mut case = case.clone();
     let end = case.scenario.duration.min(Span::from_secs(*seconds));
@@ -118,29 +118,29 @@ fn shorter(case: &Case, at: usize) -> Option<Case> {
     Some(case)
 }
 
-fn thawed(case: &Case, at: usize) -> Option<Case> {
+fn remove_freeze(case: &SearchCase, at: usize) -> Option<SearchCase> {
     let mut case = case.clone();
     case.scenario.freeze = None;
     (at == 0).then_some(case)
 }
 
-fn plain_drive(case: &Case, at: usize) -> Option<Case> {
+fn plain_drive(case: &SearchCase, at: usize) -> Option<SearchCase> {
     let mut case = case.clone();
     case.scenario.drive = match case.scenario.drive {
-        Config::Null(_) => Config::Null(null::Config::demo()),
-        Config::Ssd(_) => Config::Ssd(ssd::Config::generic()),
-        _ => Config::Hdd(hdd::Config::generic()),
+        DriveConfig::Null(_) => DriveConfig::Null(null::NullConfig::demo()),
+        DriveConfig::Ssd(_) => DriveConfig::Ssd(ssd::SsdConfig::generic()),
+        _ => DriveConfig::Hdd(hdd::HddConfig::generic()),
     };
     (at == 0).then_some(case)
 }
 
-fn plain_contract(case: &Case, at: usize) -> Option<Case> {
+fn plain_contract(case: &SearchCase, at: usize) -> Option<SearchCase> {
     let mut case = case.clone();
     case.scenario.groups.get_mut(at)?.contract = Contract::DEFAULT;
     Some(case)
 }
 
-fn equal_share(case: &Case, at: usize) -> Option<Case> {
+fn equal_share(case: &SearchCase, at: usize) -> Option<SearchCase> {
     let mut case = case.clone();
     let share = Contract::DEFAULT.share;
     case.scenario.groups.get_mut(at)?.contract.share = share;
@@ -153,7 +153,7 @@ fn equal_share(case: &Case, at: usize) -> Option<Case> {
 }
 
 /// Moves a member of a tenant directly below the root.
-fn together(case: &Case, at: usize) -> Option<Case> {
+fn move_below_root(case: &SearchCase, at: usize) -> Option<SearchCase> {
     let mut case = case.clone();
     case.scenario.groups.get_mut(at)?.parent = weir_core::ROOT;
     Some(case)
@@ -182,8 +182,8 @@ const PLAINER: &[fn(&mut ClientSpec)] = &[
     |c| c.region.length = c.region.length.min(1 << 30),
 ];
 
-fn plain_client(case: &Case, at: usize) -> Option<Case> {
-    each(case, at, PLAINER)
+fn simplify_client(case: &SearchCase, at: usize) -> Option<SearchCase> {
+    apply_to_client(case, at, PLAINER)
 }
 
 const HALVES: &[fn(&mut ClientSpec)] = &[
@@ -196,13 +196,17 @@ const HALVES: &[fn(&mut ClientSpec)] = &[
     },
 ];
 
-fn halves(case: &Case, at: usize) -> Option<Case> {
-    each(case, at, HALVES)
+fn halve_client(case: &SearchCase, at: usize) -> Option<SearchCase> {
+    apply_to_client(case, at, HALVES)
 }
 
 /// Applies one of several simplifications to one client. The index runs through all simplifications
 /// of one client after the other.
-fn each(case: &Case, at: usize, all: &[fn(&mut ClientSpec)]) -> Option<Case> {
+fn apply_to_client(
+    case: &SearchCase,
+    at: usize,
+    all: &[fn(&mut ClientSpec)],
+) -> Option<SearchCase> {
     let mut case = case.clone();
     let client = case.scenario.clients.get_mut(at / all.len())?;
     all[at % all.len()](client);

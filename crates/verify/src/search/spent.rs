@@ -6,7 +6,7 @@
 //! time. If a drive writes back its cache, that time belongs to the requests that wait for the
 //! drive, and not to the clients that wrote.
 
-use crate::search::case::Case;
+use crate::search::case::SearchCase;
 use std::collections::HashMap;
 use weir_core::record::{Call, Observer};
 use weir_core::{GroupId, Instant, Layer, Op, Output, StreamId, Tag};
@@ -15,7 +15,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// The use of the drive's time in one second, in nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Spent {
+pub struct DriveTimeUse {
     /// The time of requests, by the group that contains the client directly.
     pub requests: Vec<u64>,
     /// The time of flushes, by the group that contains the client directly.
@@ -26,26 +26,26 @@ pub struct Spent {
 
 /// The owner of a piece in flight: its group, and whether the piece is a flush.
 #[derive(Clone, Copy, Debug)]
-struct Flying {
+struct PieceOwner {
     group: GroupId,
     flush: bool,
 }
 
 /// An observer that divides the time of a run among groups.
 #[derive(Debug)]
-pub struct Ledger {
-    seconds: Vec<Spent>,
+pub struct DriveTimeLedger {
+    seconds: Vec<DriveTimeUse>,
     streams: HashMap<StreamId, GroupId>,
-    flying: HashMap<Tag, Flying>,
+    flying: HashMap<Tag, PieceOwner>,
     until: u64,
 }
 
-impl Ledger {
+impl DriveTimeLedger {
     /// Creates the observer of a run of `case`, before the run begins.
-    pub fn new(case: &Case) -> Self {
+    pub fn new(case: &SearchCase) -> Self {
         // The root has index 0.
         let groups = case.scenario.groups.len() + 1;
-        let nothing = Spent {
+        let nothing = DriveTimeUse {
             requests: vec![0; groups],
             flushes: vec![0; groups],
             idle: 0,
@@ -59,12 +59,12 @@ impl Ledger {
     }
 
     /// Returns the use of the drive's time in each second of the run.
-    pub fn seconds(&self) -> &[Spent] {
+    pub fn seconds(&self) -> &[DriveTimeUse] {
         &self.seconds
     }
 
     /// Adds the time until `now` to the group of this piece, or to idle time.
-    fn spend(&mut self, now: Instant, what: Option<Flying>) {
+    fn spend(&mut self, now: Instant, what: Option<PieceOwner>) {
         let to = now.as_nanos();
         // The time may span several seconds, each of which gets its part.
         while self.until < to {
@@ -91,7 +91,7 @@ impl Ledger {
         if self.flying.is_empty() {
             self.spend(now, None);
         }
-        let flying = Flying {
+        let flying = PieceOwner {
             group: self.streams[&piece.stream],
             flush: piece.op == Op::Flush,
         };
@@ -99,7 +99,7 @@ impl Ledger {
     }
 }
 
-impl Observer for Ledger {
+impl Observer for DriveTimeLedger {
     fn call(&mut self, now: Instant, call: &Call<'_>, _layer: &mut Layer) {
         match *call {
             Call::Open {

@@ -1,13 +1,13 @@
 //! The table of many cases, and the worst cases of each failure.
 
 use crate::search::case::KINDS;
-use crate::search::trial::{Outcome, Served};
+use crate::search::trial::{RealtimeService, TrialOutcome};
 use std::fmt::Write as _;
 
 listed! {
     /// The kinds of failures that the search looks for.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub enum Failure {
+    pub enum SearchFailure {
         /// A feasible promise is not kept.
         Broken = "promise",
         /// A feasible promise is not kept, although BFQ keeps all of them.
@@ -41,7 +41,7 @@ const BFQ_TOTAL: f64 = 0.9;
 /// The longest wait of the idle class that does not count as a failure, in milliseconds.
 const IDLE_WAIT: f64 = 400.0;
 
-impl Failure {
+impl SearchFailure {
     /// Returns the failure with this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)
@@ -49,7 +49,7 @@ impl Failure {
 
     /// Returns how badly an outcome fails, where larger is worse, or `None` if it does not fail in
     /// this way.
-    pub fn badness(self, outcome: &Outcome) -> Option<f64> {
+    pub fn badness(self, outcome: &TrialOutcome) -> Option<f64> {
         let kind = outcome.kind;
         let broken = outcome.feasible && !outcome.kept();
         let rt = worst_latency(outcome);
@@ -78,7 +78,7 @@ impl Failure {
     }
 
     /// Describes the failure of an outcome in a line.
-    pub fn line(self, outcome: &Outcome) -> String {
+    pub fn line(self, outcome: &TrialOutcome) -> String {
         let title = &outcome.title;
         let (second, group) = outcome.worst_at;
         let broken = format!(
@@ -119,20 +119,20 @@ impl Failure {
     }
 }
 
-fn worst_latency(outcome: &Outcome) -> Option<f64> {
+fn worst_latency(outcome: &TrialOutcome) -> Option<f64> {
     outcome.latency.iter().copied().reduce(f64::max)
 }
 
 /// Returns the total relative to that under BFQ, if both policies keep all promises and these are
 /// feasible.
-fn beside_bfq(outcome: &Outcome) -> Option<f64> {
+fn beside_bfq(outcome: &TrialOutcome) -> Option<f64> {
     let kept = outcome.feasible && outcome.kept() && outcome.bfq_keeps;
     outcome.total_bfq.filter(|_| kept)
 }
 
 /// Returns the smallest part of its service without contention that a realtime client gets, among
 /// clients that should get more.
-fn least_served(outcome: &Outcome) -> Option<f64> {
+fn least_served(outcome: &TrialOutcome) -> Option<f64> {
     let served = outcome.served.iter();
     let short = served.filter(|s| s.is_feasible() && s.is_short());
     short.map(|s| s.among_all).reduce(f64::min)
@@ -148,35 +148,39 @@ pub fn quantile(mut values: Vec<f64>, thousandths: usize) -> Option<f64> {
 }
 
 /// A row of the table: its label, its goal for each kind of drives, and the function of its figure.
-struct Row(&'static str, [&'static str; 3], fn(&[&Outcome]) -> String);
+struct TallyRow(
+    &'static str,
+    [&'static str; 3],
+    fn(&[&TrialOutcome]) -> String,
+);
 
 /// The goal of figures that must be no worse than in previous results.
 const NOT_WORSE: &str = "not worse";
 const NO_GOAL: [&str; 3] = [""; 3];
 const NONE: [&str; 3] = ["0"; 3];
 
-const ROWS: &[Row] = &[
-    Row("runs", NO_GOAL, |all| all.len().to_string()),
-    Row("feasible runs", NO_GOAL, |all| {
+const ROWS: &[TallyRow] = &[
+    TallyRow("runs", NO_GOAL, |all| all.len().to_string()),
+    TallyRow("feasible runs", NO_GOAL, |all| {
         feasible(all).len().to_string()
     }),
-    Row(
+    TallyRow(
         "kept, % of feasible",
         ["99.9, 100", "99.9, 100", NOT_WORSE],
         |all| kept(&feasible(all)),
     ),
-    Row("kept, % without realtime", ["99.8", "99.5", "98"], |all| {
+    TallyRow("kept, % without realtime", ["99.8", "99.5", "98"], |all| {
         let mut some = feasible(all);
         some.retain(|o| !o.realtime);
         // Realtime clients compete with promises, so that runs without them have goals of their
         // own.
         kept(&some)
     }),
-    Row("kept under bfq, % of feasible", NO_GOAL, |all| {
+    TallyRow("kept under bfq, % of feasible", NO_GOAL, |all| {
         let some = feasible(all);
         per_cent(some.iter().filter(|o| o.bfq_keeps).count(), some.len())
     }),
-    Row(
+    TallyRow(
         "promised seconds with >= 90 % of min, %",
         ["99.99", "99.95", NOT_WORSE],
         |all| {
@@ -186,81 +190,83 @@ const ROWS: &[Row] = &[
             per_cent(near, of)
         },
     ),
-    Row("worst second / min, 1st percentile", [">= .9"; 3], |all| {
+    TallyRow("worst second / min, 1st percentile", [">= .9"; 3], |all| {
         least(all, 10)
     }),
-    Row("worst second / min, 5th percentile", [">= .99"; 3], |all| {
+    TallyRow("worst second / min, 5th percentile", [">= .99"; 3], |all| {
         least(all, 50)
     }),
-    Row("bfq keeps and contract breaks", NONE, |all| {
-        count(all, Failure::BfqKeeps)
+    TallyRow("bfq keeps and contract breaks", NONE, |all| {
+        count(all, SearchFailure::BfqKeeps)
     }),
-    Row("total / none, 5th percentile", [".95", ".9", ".8"], |all| {
+    TallyRow("total / none, 5th percentile", [".95", ".9", ".8"], |all| {
         total(all, 50)
     }),
-    Row("total / none, median", ["1.0"; 3], |all| total(all, 500)),
-    Row(
+    TallyRow("total / none, median", ["1.0"; 3], |all| total(all, 500)),
+    TallyRow(
         "total / bfq, 1st percentile",
         [".9", ".9", NOT_WORSE],
         |all| total_bfq(all, 10),
     ),
-    Row(
+    TallyRow(
         "total / bfq, 5th percentile",
         [".97", ".97", NOT_WORSE],
         |all| total_bfq(all, 50),
     ),
-    Row("total / bfq, median", ["1.05", "1.05", NOT_WORSE], |all| {
+    TallyRow("total / bfq, median", ["1.05", "1.05", NOT_WORSE], |all| {
         total_bfq(all, 500)
     }),
-    Row("realtime short, of", ["0", "0", NOT_WORSE], |all| {
-        short(all, Served::is_feasible)
+    TallyRow("realtime short, of", ["0", "0", NOT_WORSE], |all| {
+        short(all, RealtimeService::is_feasible)
     }),
-    Row("realtime short of alone, of", NO_GOAL, |all| {
+    TallyRow("realtime short of alone, of", NO_GOAL, |all| {
         short(all, |_| true)
     }),
-    Row("realtime p99 / alone, median", ["2", "3", "3"], |all| {
+    TallyRow("realtime p99 / alone, median", ["2", "3", "3"], |all| {
         latency(all, |o| &o.latency, 500)
     }),
-    Row(
+    TallyRow(
         "realtime p99 / alone, 90th percentile",
         ["4", "8", "10"],
         |all| latency(all, |o| &o.latency, 900),
     ),
-    Row("p99 / max(alone, far), median", NO_GOAL, |all| {
+    TallyRow("p99 / max(alone, far), median", NO_GOAL, |all| {
         latency(all, |o| &o.latency_far, 500)
     }),
-    Row(
+    TallyRow(
         "p99 / max(alone, far), 90th percentile",
         ["3", "3", NOT_WORSE],
         |all| latency(all, |o| &o.latency_far, 900),
     ),
-    Row(
+    TallyRow(
         "shares off by > 10 %, of",
         ["1 in 100", "1 in 100", NOT_WORSE],
         |all| {
             let of = all.iter().filter(|o| o.share_off.is_some()).count();
-            format!("{} of {of}", count(all, Failure::Share))
+            format!("{} of {of}", count(all, SearchFailure::Share))
         },
     ),
-    Row("idle waited > 400 ms, of", ["1 in 500"; 3], |all| {
+    TallyRow("idle waited > 400 ms, of", ["1 in 500"; 3], |all| {
         let of = all.iter().filter(|o| o.idle_wait.is_some()).count();
-        format!("{} of {of}", count(all, Failure::Idle))
+        format!("{} of {of}", count(all, SearchFailure::Idle))
     }),
-    Row("panics and errors", NONE, |all| count(all, Failure::Panic)),
-    Row("runs with auditors' findings", NONE, |all| {
+    TallyRow("panics and errors", NONE, |all| {
+        count(all, SearchFailure::Panic)
+    }),
+    TallyRow("runs with auditors' findings", NONE, |all| {
         // Without auditors, zero findings would be misleading.
         if !all.iter().any(|o| o.audited) {
             return "-".into();
         }
-        count(all, Failure::Finding)
+        count(all, SearchFailure::Finding)
     }),
 ];
 
-fn feasible<'a>(all: &[&'a Outcome]) -> Vec<&'a Outcome> {
+fn feasible<'a>(all: &[&'a TrialOutcome]) -> Vec<&'a TrialOutcome> {
     all.iter().copied().filter(|o| o.feasible).collect()
 }
 
-fn kept(of: &[&Outcome]) -> String {
+fn kept(of: &[&TrialOutcome]) -> String {
     per_cent(of.iter().filter(|o| o.kept()).count(), of.len())
 }
 
@@ -272,14 +278,14 @@ fn per_cent(part: usize, of: usize) -> String {
 }
 
 /// Counts realtime clients that get too little, among those for which `counts` returns true.
-fn short(all: &[&Outcome], counts: fn(&Served) -> bool) -> String {
+fn short(all: &[&TrialOutcome], counts: fn(&RealtimeService) -> bool) -> String {
     let served = all.iter().flat_map(|o| &o.served);
-    let counted: Vec<&Served> = served.filter(|s| counts(s)).collect();
+    let counted: Vec<&RealtimeService> = served.filter(|s| counts(s)).collect();
     let short = counted.iter().filter(|s| s.is_short()).count();
     format!("{short} of {}", counted.len())
 }
 
-fn count(all: &[&Outcome], failure: Failure) -> String {
+fn count(all: &[&TrialOutcome], failure: SearchFailure) -> String {
     all.iter()
         .filter(|o| failure.badness(o).is_some())
         .count()
@@ -290,20 +296,20 @@ fn figure(values: Vec<f64>, thousandths: usize) -> String {
     quantile(values, thousandths).map_or_else(|| "-".into(), |v| format!("{v:.3}"))
 }
 
-fn least(all: &[&Outcome], thousandths: usize) -> String {
+fn least(all: &[&TrialOutcome], thousandths: usize) -> String {
     figure(feasible(all).iter().map(|o| o.worst).collect(), thousandths)
 }
 
-fn total(all: &[&Outcome], thousandths: usize) -> String {
+fn total(all: &[&TrialOutcome], thousandths: usize) -> String {
     figure(all.iter().filter_map(|o| o.total).collect(), thousandths)
 }
 
-fn total_bfq(all: &[&Outcome], thousandths: usize) -> String {
+fn total_bfq(all: &[&TrialOutcome], thousandths: usize) -> String {
     let totals = all.iter().filter_map(|o| beside_bfq(o));
     figure(totals.collect(), thousandths)
 }
 
-fn latency(all: &[&Outcome], of: fn(&Outcome) -> &[f64], thousandths: usize) -> String {
+fn latency(all: &[&TrialOutcome], of: fn(&TrialOutcome) -> &[f64], thousandths: usize) -> String {
     figure(
         all.iter().flat_map(|o| of(o).iter().copied()).collect(),
         thousandths,
@@ -321,15 +327,15 @@ const PARTS: [(&str, f64); 4] = [
 
 /// Prints the table: a block for each kind of drives, with columns by the part of the drive's time
 /// that is promised, and the goals next to them.
-pub fn table(outcomes: &[Outcome]) -> String {
-    let column = |o: &Outcome| PARTS.iter().position(|(_, most)| o.part <= *most);
+pub fn table(outcomes: &[TrialOutcome]) -> String {
+    let column = |o: &TrialOutcome| PARTS.iter().position(|(_, most)| o.part <= *most);
     let mut parts: Vec<usize> = (0..PARTS.len()).collect();
     parts.retain(|part| outcomes.iter().any(|o| column(o) == Some(*part)));
     let block = |kind: usize| {
-        let all: Vec<&Outcome> = outcomes.iter().filter(|o| o.kind == kind).collect();
+        let all: Vec<&TrialOutcome> = outcomes.iter().filter(|o| o.kind == kind).collect();
         let of = |part: usize| all.iter().copied().filter(move |o| column(o) == Some(part));
         let columns = parts.iter().map(|part| of(*part).collect());
-        let columns: Vec<Vec<&Outcome>> = columns.chain([all.clone()]).collect();
+        let columns: Vec<Vec<&TrialOutcome>> = columns.chain([all.clone()]).collect();
         let names = parts.iter().map(|part| PARTS[*part].0).chain(["all"]);
         let head = (KINDS[kind], names.map(str::to_owned).collect(), "goal");
         let rows = ROWS.iter().map(|row| line(row, kind, &columns));
@@ -339,10 +345,14 @@ pub fn table(outcomes: &[Outcome]) -> String {
 }
 
 /// A line of the table: label, figures, and goal.
-type Line = (&'static str, Vec<String>, &'static str);
+type TableLine = (&'static str, Vec<String>, &'static str);
 
-fn line(Row(name, goals, of): &Row, kind: usize, columns: &[Vec<&Outcome>]) -> Line {
-    let figure = |some: &Vec<&Outcome>| {
+fn line(
+    TallyRow(name, goals, of): &TallyRow,
+    kind: usize,
+    columns: &[Vec<&TrialOutcome>],
+) -> TableLine {
+    let figure = |some: &Vec<&TrialOutcome>| {
         if some.is_empty() {
             return "-".into();
         }
@@ -352,7 +362,7 @@ fn line(Row(name, goals, of): &Row, kind: usize, columns: &[Vec<&Outcome>]) -> L
 }
 
 /// Prints blocks one below the other, with the same column widths in all of them.
-fn aligned(blocks: Vec<Vec<Line>>) -> String {
+fn aligned(blocks: Vec<Vec<TableLine>>) -> String {
     // A column has at least nine characters.
     let mut widths = [9; PARTS.len() + 1];
     for (_, figures, _) in blocks.iter().flatten() {
@@ -378,11 +388,11 @@ fn aligned(blocks: Vec<Vec<Line>>) -> String {
 
 /// Prints a line for each failure of each outcome: seed, kind of drive, failure, badness, and
 /// description.
-pub fn list(outcomes: &[Outcome]) -> String {
+pub fn list(outcomes: &[TrialOutcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
         let (seed, kind) = (outcome.seed, KINDS[outcome.kind]);
-        for failure in Failure::ALL {
+        for failure in SearchFailure::ALL {
             if let Some(badness) = failure.badness(outcome) {
                 let (name, line) = (failure.name(), failure.line(outcome));
                 let _ = writeln!(text, "{seed} {kind} {name} {badness:.4} {line}");
@@ -393,8 +403,8 @@ pub fn list(outcomes: &[Outcome]) -> String {
 }
 
 /// Returns the outcomes that fail in this way, the worst first.
-pub fn failing(outcomes: &[Outcome], failure: Failure) -> Vec<&Outcome> {
-    let mut found: Vec<(f64, &Outcome)> = (outcomes.iter())
+pub fn failing(outcomes: &[TrialOutcome], failure: SearchFailure) -> Vec<&TrialOutcome> {
+    let mut found: Vec<(f64, &TrialOutcome)> = (outcomes.iter())
         // Outcomes that do not fail in this way have no badness.
         .filter_map(|o| Some((failure.badness(o)?, o)))
         .collect();
@@ -404,9 +414,9 @@ pub fn failing(outcomes: &[Outcome], failure: Failure) -> Vec<&Outcome> {
 
 /// Prints the worst outcomes of each failure, at most `most` of each, as arguments that run them
 /// again, followed by `with`.
-pub fn worst(outcomes: &[Outcome], most: usize, with: &str) -> String {
+pub fn worst(outcomes: &[TrialOutcome], most: usize, with: &str) -> String {
     let mut text = String::new();
-    for failure in Failure::ALL {
+    for failure in SearchFailure::ALL {
         let found = failing(outcomes, failure);
         if !found.is_empty() {
             let _ = writeln!(text, "\n{}: {}", failure.name(), found.len());
@@ -423,18 +433,18 @@ pub fn worst(outcomes: &[Outcome], most: usize, with: &str) -> String {
 mod tests {
     use super::*;
 
-    fn outcome(worst: f64) -> Outcome {
-        Outcome {
+    fn outcome(worst: f64) -> TrialOutcome {
+        TrialOutcome {
             promised: true,
             feasible: true,
             worst,
             total: Some(1.0),
-            ..Outcome::default()
+            ..TrialOutcome::default()
         }
     }
 
     /// Returns the figures and the goal of a row, in the first block that has runs.
-    fn row(outcomes: &[Outcome], name: &str) -> String {
+    fn row(outcomes: &[TrialOutcome], name: &str) -> String {
         let table = table(outcomes);
         let row = table.lines().find(|l| l.starts_with(name)).expect("a row");
         let figures: Vec<&str> = row[39..].split_whitespace().collect();
@@ -472,8 +482,8 @@ mod tests {
     fn a_run_is_in_the_column_of_what_is_promised_and_in_the_block_of_its_kind() {
         // Values at both sides of the columns' bounds, and one run on a disk.
         let parts = [0.5, 0.500_001, 0.9, 0.900_001, 0.0];
-        let mut all: Vec<Outcome> = parts
-            .map(|part| Outcome {
+        let mut all: Vec<TrialOutcome> = parts
+            .map(|part| TrialOutcome {
                 part,
                 ..outcome(1.0)
             })
@@ -496,12 +506,12 @@ mod tests {
 
     #[test]
     fn the_table_fits_a_hundred_columns() {
-        let served = Served {
+        let served = RealtimeService {
             among_all: 0.5,
             beside_promised: 1.0,
         };
         // 99 realtime clients in each of four columns give the widest figure, 396 of 396.
-        let one = |part| Outcome {
+        let one = |part| TrialOutcome {
             part,
             served: vec![served; 99],
             ..outcome(1.0)
@@ -524,16 +534,19 @@ mod tests {
 
     #[test]
     fn totals_are_held_against_bfq_where_both_keep_all() {
-        let mut all = [0.5, 1.0, 1.1, 1.2, 1.3].map(|total| Outcome {
+        let mut all = [0.5, 1.0, 1.1, 1.2, 1.3].map(|total| TrialOutcome {
             bfq_keeps: true,
             total_bfq: Some(total),
             ..outcome(1.0)
         });
-        assert_eq!(Failure::BfqTotal.badness(&all[0]), Some(0.5));
+        assert_eq!(SearchFailure::BfqTotal.badness(&all[0]), Some(0.5));
         all[0].bfq_keeps = false;
         all[1].worst = 0.9;
         all[2].feasible = false;
-        assert!(all.iter().all(|o| Failure::BfqTotal.badness(o).is_none()));
+        assert!(
+            all.iter()
+                .all(|o| SearchFailure::BfqTotal.badness(o).is_none())
+        );
         assert_eq!(row(&all, "total / bfq, 1st"), "1.200 1.200 .9");
         assert_eq!(row(&all, "total / bfq, median"), "1.200 1.200 1.05");
     }
@@ -543,12 +556,12 @@ mod tests {
         let mut one = outcome(1.0);
         // Short and feasible, short and not feasible, not short, and short and feasible again.
         let parts = [(0.89, 0.9), (0.5, 0.89), (0.9, 1.0), (0.7, 1.0)];
-        let served = parts.map(|(among_all, beside_promised)| Served {
+        let served = parts.map(|(among_all, beside_promised)| RealtimeService {
             among_all,
             beside_promised,
         });
         one.served = served.into();
-        assert_eq!(Failure::Realtime.badness(&one), Some(1.0 - 0.7));
+        assert_eq!(SearchFailure::Realtime.badness(&one), Some(1.0 - 0.7));
         let all = [one];
         assert_eq!(row(&all, "realtime short, of"), "2 of 3 2 of 3 0");
         assert_eq!(row(&all, "realtime short of alone"), "3 of 4 3 of 4");
@@ -564,10 +577,10 @@ mod tests {
 
     #[test]
     fn every_failure_has_a_name_and_the_worst_stands_first() {
-        for failure in Failure::ALL {
-            assert_eq!(Failure::find(failure.name()), Some(failure));
+        for failure in SearchFailure::ALL {
+            assert_eq!(SearchFailure::find(failure.name()), Some(failure));
         }
-        let mut all: Vec<Outcome> = [0.9, 0.1, 1.0].map(outcome).into();
+        let mut all: Vec<TrialOutcome> = [0.9, 0.1, 1.0].map(outcome).into();
         for (seed, outcome) in (0..).zip(&mut all) {
             outcome.seed = seed;
         }
@@ -593,22 +606,26 @@ mod tests {
         (good.bfq_keeps, good.total_bfq) = (true, Some(0.9));
         let served = |among_all| {
             let beside_promised = 0.9;
-            vec![Served {
+            vec![RealtimeService {
                 among_all,
                 beside_promised,
             }]
         };
         good.served = served(0.9);
-        assert!(Failure::ALL.iter().all(|f| f.badness(&good).is_none()));
+        assert!(
+            SearchFailure::ALL
+                .iter()
+                .all(|f| f.badness(&good).is_none())
+        );
         let mut bad = outcome(0.9);
         (bad.share_off, bad.idle_wait) = (Some(0.11), Some(401.0));
         (bad.latency, bad.total) = (vec![1.0, 4.1], Some(0.94));
         (bad.bfq_keeps, bad.findings.0) = (true, 1);
         bad.broken = Some("panic".into());
         bad.served = served(0.89);
-        let fails = |f: &&Failure| f.badness(&bad).is_some();
+        let fails = |f: &&SearchFailure| f.badness(&bad).is_some();
         // A total is compared with BFQ's only if `contract` keeps the promises as well.
-        let all = Failure::ALL.iter().filter(fails).count();
-        assert_eq!(all, Failure::ALL.len() - 1);
+        let all = SearchFailure::ALL.iter().filter(fails).count();
+        assert_eq!(all, SearchFailure::ALL.len() - 1);
     }
 }

@@ -1,22 +1,22 @@
 //! The runs of a case under every policy, and their outcome.
 
 use crate::audit::Auditors;
-use crate::search::case::{Case, work};
-use crate::search::judge::{self, Judged};
-use crate::search::watch::Watch;
+use crate::search::case::{SearchCase, client_work};
+use crate::search::judge::{self, JudgedSecond};
+use crate::search::watch::GroupWatch;
 use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_config::{policy, profile};
 use weir_core::{Class, Instant, Span};
-use weir_sim::{Observer, Policy, Results, Run};
+use weir_sim::{Observer, Policy, Results, SimRun};
 
 /// The results of one run of a case.
 #[derive(Debug)]
-pub struct Played {
+pub struct PlayedCase {
     /// The results of each client.
-    pub clients: Vec<Got>,
+    pub clients: Vec<ClientService>,
     /// The service of each group, second by second.
-    pub watch: Watch,
+    pub watch: GroupWatch,
     /// The number of violations that auditors found, and the first of them. Zero if there were no
     /// auditors.
     pub findings: (u64, String),
@@ -26,7 +26,7 @@ pub struct Played {
 
 /// The service of a client in a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Got {
+pub struct ClientService {
     /// The total bytes of the run.
     pub bytes: u64,
     /// The bytes of each second.
@@ -37,7 +37,7 @@ pub struct Got {
 
 /// The outcome of all runs of a case.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct TrialOutcome {
     /// The seed of the case, if it was drawn.
     pub seed: u64,
     /// The kind of drive, an index into [`KINDS`](crate::search::case::KINDS).
@@ -69,7 +69,7 @@ pub struct Outcome {
     /// The total under `contract`, divided by that under BFQ.
     pub total_bfq: Option<f64>,
     /// The service of each realtime client.
-    pub served: Vec<Served>,
+    pub served: Vec<RealtimeService>,
     /// The 99th percentile of each realtime client's latency, relative to that without contention.
     pub latency: Vec<f64>,
     /// The 99th percentile of each realtime client's latency, relative to the longer of two: that
@@ -88,7 +88,7 @@ pub struct Outcome {
     pub broken: Option<String>,
 }
 
-impl Outcome {
+impl TrialOutcome {
     /// Returns true if every promise was kept in every second.
     pub fn kept(&self) -> bool {
         self.worst >= 1.0
@@ -97,14 +97,14 @@ impl Outcome {
 
 /// The service of a realtime client with its max in force, relative to that without contention.
 #[derive(Clone, Copy, Debug)]
-pub struct Served {
+pub struct RealtimeService {
     /// The part that it gets among all other clients.
     pub among_all: f64,
     /// The part that it gets among only the promised and the realtime clients.
     pub beside_promised: f64,
 }
 
-impl Served {
+impl RealtimeService {
     /// Returns true if it gets 90 % among the promised and realtime clients.
     pub fn is_feasible(&self) -> bool {
         self.beside_promised >= 0.9
@@ -120,29 +120,29 @@ impl Served {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reference {
     /// The service of all clients under `none`.
-    pub none: Vec<Got>,
+    pub none: Vec<ClientService>,
     /// The service of all clients under `bfq-bytes`.
-    pub bfq: Vec<Got>,
+    pub bfq: Vec<ClientService>,
     /// The verdicts about promises under `bfq-bytes`, second by second.
-    pub judged_bfq: Vec<Judged>,
+    pub judged_bfq: Vec<JudgedSecond>,
     /// The bytes per second of each client alone on the drive, without contract. `None` if that was
     /// not run.
     pub alone: Vec<Option<f64>>,
     /// The service of each realtime client alone on the drive, under `contract`.
-    pub realtime: Vec<Option<Got>>,
+    pub realtime: Vec<Option<ClientService>>,
     /// The 99th percentile of far reads alone, in nanoseconds, if there is a realtime client.
     pub far: Option<u64>,
     /// The service of promised and realtime clients without the others.
-    pub promised: Without,
+    pub promised: ReservedRun,
     /// The part of the drive's time that is promised, in millionths.
     pub time: u64,
 }
 
 /// The run of promised and realtime clients without the others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Without {
+pub struct ReservedRun {
     /// The service of each of these clients under `contract`.
-    pub clients: Vec<Option<Got>>,
+    pub clients: Vec<Option<ClientService>>,
     /// True if every promise is kept with some reserve, under `contract` or `none`.
     pub keeps: bool,
 }
@@ -153,9 +153,9 @@ pub struct Trial {
     /// The runs with which `contract` is compared.
     pub reference: Reference,
     /// The results of all clients under `contract`.
-    pub contract: Played,
+    pub contract: PlayedCase,
     /// The verdicts about promises under `contract`, second by second.
-    pub judged: Vec<Judged>,
+    pub judged: Vec<JudgedSecond>,
     /// True if auditors observed the run.
     pub audited: bool,
 }
@@ -170,13 +170,13 @@ const EVENTS: u32 = 1 << 16;
 const ALONE_SECONDS: u64 = 2;
 
 /// The panic or error that ended a case or a run of it, in words.
-pub type Broken = String;
+pub type RunFailure = String;
 
 /// Runs a case under a policy, with auditors if `audited` is true.
 ///
 /// # Errors
 /// Returns the reason if the case cannot be run, in words.
-pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broken> {
+pub fn play(case: &SearchCase, policy: &Policy, audited: bool) -> Result<PlayedCase, RunFailure> {
     if !audited {
         return observed(case, policy, None, None);
     }
@@ -184,8 +184,8 @@ pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broke
     let played = observed(case, policy, Some(EVENTS), Some(&mut auditors))?;
     // The run ends with requests in flight, so that nothing can be checked for being left over.
     let found = auditors.end(false);
-    let first = found.kept().first().map(ToString::to_string);
-    Ok(Played {
+    let first = found.violations().first().map(ToString::to_string);
+    Ok(PlayedCase {
         findings: (found.total(), first.unwrap_or_default()),
         ..played
     })
@@ -196,36 +196,36 @@ pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broke
 /// # Errors
 /// Returns the reason if the case cannot be run, in words.
 pub fn play_with(
-    case: &Case,
+    case: &SearchCase,
     policy: &Policy,
     observer: &mut dyn Observer,
-) -> Result<Played, Broken> {
+) -> Result<PlayedCase, RunFailure> {
     observed(case, policy, None, Some(observer))
 }
 
 fn observed(
-    case: &Case,
+    case: &SearchCase,
     policy: &Policy,
     events: Option<u32>,
     observer: Option<&mut dyn Observer>,
-) -> Result<Played, Broken> {
+) -> Result<PlayedCase, RunFailure> {
     let mut scenario = case.scenario.clone();
     if let Some(events) = events {
         // Auditors listen to all events, for which the default capacity may be too small.
         scenario.sizes = Some(scenario.sizes(policy).events(events));
     }
-    let mut watch = Watch::new(case, policy);
+    let mut watch = GroupWatch::new(case, policy);
     let mut observers: Vec<&mut dyn Observer> = vec![&mut watch];
     if let Some(observer) = observer {
         observers.push(observer);
     }
-    let run = Run::observed(&scenario, policy, 0, observers)
+    let run = SimRun::observed(&scenario, policy, 0, observers)
         .map_err(|e| format!("{}: {e}", policy.name))?;
     let results = run
         .run(|_| {})
         .map_err(|e| format!("{}: {e}", policy.name))?;
     watch.end(Instant::ZERO + case.scenario.duration);
-    Ok(Played {
+    Ok(PlayedCase {
         clients: got(&results),
         watch,
         findings: (0, String::new()),
@@ -233,11 +233,11 @@ fn observed(
     })
 }
 
-fn got(results: &Results) -> Vec<Got> {
+fn got(results: &Results) -> Vec<ClientService> {
     let clients = results.clients.iter().map(|client| {
         let meter = &client.meter;
         let seconds = meter.seconds().complete(meter.end_ns());
-        Got {
+        ClientService {
             bytes: meter.bytes(),
             seconds: seconds.iter().map(|w| w.bytes).collect(),
             // A histogram without values has no quantiles.
@@ -255,15 +255,15 @@ fn got(results: &Results) -> Vec<Got> {
 ///
 /// # Errors
 /// Returns the reason if one of the runs fails.
-pub fn trial(case: &Case, audited: bool) -> Result<Trial, Broken> {
-    against(case, reference(case)?, audited)
+pub fn trial(case: &SearchCase, audited: bool) -> Result<Trial, RunFailure> {
+    compare_with(case, reference(case)?, audited)
 }
 
 /// Performs the runs with which a case is compared.
 ///
 /// # Errors
 /// Returns the reason if one of the runs fails.
-pub fn reference(case: &Case) -> Result<Reference, Broken> {
+pub fn reference(case: &SearchCase) -> Result<Reference, RunFailure> {
     let none = play(case, &Policy::none(), false)?;
     let bfq = play(
         case,
@@ -286,7 +286,11 @@ pub fn reference(case: &Case) -> Result<Reference, Broken> {
 ///
 /// # Errors
 /// Returns the reason if the run fails.
-pub fn against(case: &Case, reference: Reference, audited: bool) -> Result<Trial, Broken> {
+pub fn compare_with(
+    case: &SearchCase,
+    reference: Reference,
+    audited: bool,
+) -> Result<Trial, RunFailure> {
     let contract = play(case, &Policy::contract(), audited)?;
     Ok(Trial {
         reference,
@@ -298,17 +302,19 @@ pub fn against(case: &Case, reference: Reference, audited: bool) -> Result<Trial
 
 /// Measures the bytes per second of each client with the drive to itself. Clients with equal work
 /// share a run.
-fn alone(case: &Case) -> Result<Vec<Option<f64>>, Broken> {
+fn alone(case: &SearchCase) -> Result<Vec<Option<f64>>, RunFailure> {
     let mut known: Vec<(_, f64)> = Vec::new();
     let mut all = Vec::new();
     for (index, client) in case.scenario.clients.iter().enumerate() {
-        let rate = known.iter().find(|(known, _)| *known == work(client));
+        let rate = known
+            .iter()
+            .find(|(known, _)| *known == client_work(client));
         let mut rate = rate.map(|(_, rate)| *rate);
         // Each different program takes a run of its own, so their number is bounded.
         if rate.is_none() && known.len() < ALONE {
             let played = play(&case.alone(index, ALONE_SECONDS), &Policy::none(), false)?;
             let alone = played.clients[0].bytes as f64 / ALONE_SECONDS as f64;
-            known.push((work(client), alone));
+            known.push((client_work(client), alone));
             rate = Some(alone);
         }
         all.push(rate);
@@ -317,7 +323,7 @@ fn alone(case: &Case) -> Result<Vec<Option<f64>>, Broken> {
 }
 
 /// Runs each realtime client alone, under `contract`.
-fn realtime(case: &Case) -> Result<Vec<Option<Got>>, Broken> {
+fn realtime(case: &SearchCase) -> Result<Vec<Option<ClientService>>, RunFailure> {
     let one = |index| {
         if !case.is_realtime(index) {
             return Ok(None);
@@ -330,7 +336,7 @@ fn realtime(case: &Case) -> Result<Vec<Option<Got>>, Broken> {
 
 /// Measures the latency of one far access after another, with the drive otherwise idle. A disk may
 /// serve a realtime client from its read cache if the client is alone, but not among other clients.
-fn far(case: &Case) -> Result<Option<u64>, Broken> {
+fn far(case: &SearchCase) -> Result<Option<u64>, RunFailure> {
     let Some(far) = case.far_accesses(1).filter(|_| case.has_realtime()) else {
         return Ok(None);
     };
@@ -339,24 +345,24 @@ fn far(case: &Case) -> Result<Option<u64>, Broken> {
 }
 
 /// Runs the promised and realtime clients without the other clients.
-fn promised(case: &Case) -> Result<Without, Broken> {
+fn promised(case: &SearchCase) -> Result<ReservedRun, RunFailure> {
     let all = 0..case.scenario.clients.len();
     let is_there = |c: usize| case.is_client_promised(c) || case.is_realtime(c);
     let there = case.only(is_there);
     if there.scenario.clients.is_empty() {
         let (clients, keeps) = (vec![None; all.len()], true);
-        return Ok(Without { clients, keeps });
+        return Ok(ReservedRun { clients, keeps });
     }
-    let keeps = |played: &Played| {
+    let keeps = |played: &PlayedCase| {
         let judged = judge::judge(&there, &played.watch, judge::SPARE);
-        judged.iter().all(Judged::is_kept)
+        judged.iter().all(JudgedSecond::is_kept)
     };
     let played = play(&there, &Policy::contract(), false)?;
     // A promise is feasible if any schedule keeps it. One of two policies suffices as evidence.
     let keeps = keeps(&played) || keeps(&play(&there, &Policy::none(), false)?);
     let mut got = played.clients.into_iter();
     let clients = all.map(|c| is_there(c).then(|| got.next()).flatten());
-    Ok(Without {
+    Ok(ReservedRun {
         clients: clients.collect(),
         keeps,
     })
@@ -364,14 +370,14 @@ fn promised(case: &Case) -> Result<Without, Broken> {
 
 impl Trial {
     /// Returns the outcome of all runs.
-    pub fn outcome(&self, case: &Case) -> Outcome {
+    pub fn outcome(&self, case: &SearchCase) -> TrialOutcome {
         let worst = judge::worst(&self.judged);
         let reference = &self.reference;
-        let bfq_keeps = reference.judged_bfq.iter().all(Judged::is_kept);
+        let bfq_keeps = reference.judged_bfq.iter().all(JudgedSecond::is_kept);
         // Seconds just short of a promise are counted apart from those that are far off.
         let near = self.judged.iter().filter(|j| j.part() >= 0.9);
         let promised = case.groups().any(|g| case.is_promised(g));
-        Outcome {
+        TrialOutcome {
             // The caller knows the seed, if the case was drawn.
             seed: 0,
             kind: case.kind(),
@@ -380,7 +386,7 @@ impl Trial {
             feasible: promised && (reference.promised.keeps || bfq_keeps),
             realtime: case.has_realtime(),
             part: millionths(reference.time),
-            worst: worst.map_or(1.0, Judged::part),
+            worst: worst.map_or(1.0, JudgedSecond::part),
             worst_at: worst.map_or((0, 0), |w| (w.second, w.group.0)),
             nearly: (near.count(), self.judged.len()),
             bfq_keeps,
@@ -399,8 +405,8 @@ impl Trial {
 
     /// Returns the total under `contract` divided by that under another policy. Both totals are
     /// relative to the clients' bandwidth alone.
-    fn total(&self, other: &[Got]) -> Option<f64> {
-        let sum = |clients: &[Got]| -> f64 {
+    fn total(&self, other: &[ClientService]) -> Option<f64> {
+        let sum = |clients: &[ClientService]| -> f64 {
             let clients = clients.iter().zip(&self.reference.alone);
             let parts = clients.filter_map(|(got, alone)| {
                 // A client that got nothing alone has no relative bandwidth.
@@ -414,7 +420,7 @@ impl Trial {
     }
 
     /// Returns the service of the realtime clients that get any service alone.
-    fn served(&self) -> Vec<Served> {
+    fn served(&self) -> Vec<RealtimeService> {
         let Reference {
             realtime, promised, ..
         } = &self.reference;
@@ -422,8 +428,8 @@ impl Trial {
         let clients = self.contract.clients.iter().zip(beside);
         let parts = clients.filter_map(|(got, (alone, beside))| {
             let alone = alone.as_ref().filter(|a| a.bytes > 0)?;
-            let part = |got: &Got| got.bytes as f64 / alone.bytes as f64;
-            Some(Served {
+            let part = |got: &ClientService| got.bytes as f64 / alone.bytes as f64;
+            Some(RealtimeService {
                 among_all: part(got),
                 beside_promised: part(beside.as_ref()?),
             })
@@ -443,7 +449,7 @@ impl Trial {
         ratios.collect()
     }
 
-    fn idle_wait(&self, case: &Case) -> Option<f64> {
+    fn idle_wait(&self, case: &SearchCase) -> Option<f64> {
         // A freeze makes the idle class wait under every policy.
         if case.scenario.freeze.is_some() {
             return None;
@@ -455,15 +461,16 @@ impl Trial {
     /// seconds from the third on. It is the largest bandwidth per share divided by the smallest,
     /// less one. A client that gets 90 % of its bandwidth alone cannot use more, and is not
     /// compared with clients of smaller shares.
-    fn share_off(&self, case: &Case) -> Option<f64> {
+    fn share_off(&self, case: &SearchCase) -> Option<f64> {
         let mut most: Option<f64> = None;
         let clients: Vec<usize> = (0..case.scenario.clients.len())
             .filter(|&c| is_clone(case, c))
             .collect();
         for (n, &a) in clients.iter().enumerate() {
             for &b in &clients[n + 1..] {
-                if work(&case.scenario.clients[a]) == work(&case.scenario.clients[b]) {
-                    let off = self.apart(case, a, b);
+                if client_work(&case.scenario.clients[a]) == client_work(&case.scenario.clients[b])
+                {
+                    let off = self.share_difference(case, a, b);
                     most = [most, off].into_iter().flatten().reduce(f64::max);
                 }
             }
@@ -473,7 +480,7 @@ impl Trial {
 
     /// Returns the relative difference between two clients, less one request of each, because no
     /// share is kept more finely than that.
-    fn apart(&self, case: &Case, a: usize, b: usize) -> Option<f64> {
+    fn share_difference(&self, case: &SearchCase, a: usize, b: usize) -> Option<f64> {
         const SECONDS: u64 = 10;
         let bytes = |c: usize| -> u64 {
             let seconds = &self.contract.clients[c].seconds;
@@ -501,7 +508,7 @@ impl Trial {
 }
 
 /// Returns true if a client is one of those that must get their shares.
-fn is_clone(case: &Case, at: usize) -> bool {
+fn is_clone(case: &SearchCase, at: usize) -> bool {
     let client = &case.scenario.clients[at];
     let (group, program) = (client.group, &client.program);
     let contract = case.group(group);
@@ -536,7 +543,7 @@ fn is_clone(case: &Case, at: usize) -> bool {
 }
 
 /// Describes the drive and the number of clients, in a few words.
-pub fn title(case: &Case) -> String {
+pub fn title(case: &SearchCase) -> String {
     let drive = &case.scenario.drive;
     let name = profile::name_of(drive).map(str::to_owned);
     let drive = name.unwrap_or_else(|| format!("a drawn {}", drive.name()));
@@ -553,29 +560,29 @@ pub fn title(case: &Case) -> String {
 }
 
 /// Performs all runs of a case and returns the outcome. A panic is an outcome as well.
-pub fn outcome(case: &Case, audited: bool) -> Outcome {
-    outcome_against(case, caught(|| reference(case)), audited)
+pub fn outcome(case: &SearchCase, audited: bool) -> TrialOutcome {
+    outcome_against(case, catch_panic(|| reference(case)), audited)
 }
 
-/// Compares a case with its reference runs, as [`against`], and returns the outcome. A panic is an
+/// Compares a case with its reference runs, as [`compare_with`], and returns the outcome. A panic is an
 /// outcome as well.
 pub fn outcome_against(
-    case: &Case,
-    reference: Result<Reference, Broken>,
+    case: &SearchCase,
+    reference: Result<Reference, RunFailure>,
     audited: bool,
-) -> Outcome {
-    let trial = reference.and_then(|r| caught(|| against(case, r, audited)));
+) -> TrialOutcome {
+    let trial = reference.and_then(|r| catch_panic(|| compare_with(case, r, audited)));
     trial.map_or_else(|why| broken(case, why), |trial| trial.outcome(case))
 }
 
-fn broken(case: &Case, why: String) -> Outcome {
-    Outcome {
+fn broken(case: &SearchCase, why: String) -> TrialOutcome {
+    TrialOutcome {
         kind: case.kind(),
         title: title(case),
         part: millionths(case.promised_time()),
         worst: 1.0,
         broken: Some(why),
-        ..Outcome::default()
+        ..TrialOutcome::default()
     }
 }
 
@@ -584,7 +591,7 @@ fn millionths(time: u64) -> f64 {
 }
 
 /// Runs a function and converts a panic into an error.
-pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
+pub(crate) fn catch_panic<T>(run: impl FnOnce() -> Result<T, RunFailure>) -> Result<T, RunFailure> {
     // The state behind a panic is dropped, so that it cannot be seen broken.
     let came = catch_unwind(AssertUnwindSafe(run));
     came.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))

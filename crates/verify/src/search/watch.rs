@@ -1,7 +1,7 @@
 //! Observes a run: the service of each promised group in each second, its waits, and the waits of
 //! the idle class.
 
-use crate::search::case::Case;
+use crate::search::case::SearchCase;
 use std::collections::HashMap;
 use weir_core::record::{Call, Observer};
 use weir_core::{
@@ -12,13 +12,13 @@ use weir_sim::Policy;
 
 /// An observer of a run that measures its groups.
 #[derive(Debug)]
-pub struct Watch {
+pub struct GroupWatch {
     /// The groups, from 0 (the root).
-    nodes: Vec<Node>,
+    nodes: Vec<WatchedGroup>,
     /// For each group, the group itself and the groups above it.
     paths: Vec<Vec<u32>>,
     /// The streams, by slot.
-    streams: Vec<Option<Stream>>,
+    streams: Vec<Option<WatchedStream>>,
     /// The length in bytes at which the host cuts longer requests.
     longest: u32,
     /// For each later part of a request that was cut, the cookie of the first part.
@@ -29,13 +29,13 @@ pub struct Watch {
 
 /// The measurements of a group.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct WatchedGroup {
     /// The seconds that have ended.
     pub seconds: Vec<Second>,
     /// The longest time for which a group of the idle class had something to send and nothing was
     /// dispatched, in nanoseconds.
     pub starved: u64,
-    watch: promise::Watch,
+    watch: promise::SecondWatch,
     idle: bool,
     /// The number of bytes that wait for dispatch.
     queued: u64,
@@ -43,20 +43,20 @@ pub struct Node {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Stream {
+struct WatchedStream {
     id: StreamId,
     group: GroupId,
     outstanding: u64,
     queued: u64,
 }
 
-impl Watch {
+impl GroupWatch {
     /// Creates the observer of a run of `case` under `policy`, before the run begins.
-    pub fn new(case: &Case, policy: &Policy) -> Self {
-        let node = |idle| Node {
+    pub fn new(case: &SearchCase, policy: &Policy) -> Self {
+        let node = |idle| WatchedGroup {
             seconds: Vec::with_capacity(case.seconds() as usize),
             starved: 0,
-            watch: promise::Watch::new(0),
+            watch: promise::SecondWatch::new(0),
             idle,
             queued: 0,
             served_at: Instant::ZERO,
@@ -75,7 +75,7 @@ impl Watch {
     }
 
     /// Returns the measurements of a group.
-    pub fn group(&self, group: GroupId) -> &Node {
+    pub fn group(&self, group: GroupId) -> &WatchedGroup {
         &self.nodes[group.0 as usize]
     }
 
@@ -90,11 +90,11 @@ impl Watch {
     pub fn end(&mut self, now: Instant) {
         for node in &mut self.nodes {
             node.pass(now);
-            node.starves(now);
+            node.update_starvation(now);
         }
     }
 
-    fn stream(&mut self, id: StreamId) -> Option<&mut Stream> {
+    fn stream(&mut self, id: StreamId) -> Option<&mut WatchedStream> {
         let stream = self.streams.get_mut(id.slot() as usize)?.as_mut();
         stream.filter(|s| s.id == id)
     }
@@ -111,7 +111,7 @@ impl Watch {
             let node = &mut self.nodes[node as usize];
             node.pass(now);
             node.watch.sent(false);
-            node.watch.asks(length);
+            node.watch.note_request_bytes(length);
             node.queue(now, length);
         }
     }
@@ -195,13 +195,13 @@ impl Watch {
             let node = &mut self.nodes[node as usize];
             node.pass(now);
             // A closed stream's requests no longer wait for anything.
-            (0..stream.outstanding).for_each(|_| node.watch.over(false));
+            (0..stream.outstanding).for_each(|_| node.watch.end_request(false));
             node.unqueue(now, stream.queued);
         }
     }
 }
 
-impl Observer for Watch {
+impl Observer for GroupWatch {
     fn call(&mut self, now: Instant, call: &Call<'_>, _layer: &mut Layer) {
         match *call {
             Call::Open {
@@ -212,7 +212,7 @@ impl Observer for Watch {
                 if self.streams.len() <= slot {
                     self.streams.resize(slot + 1, None);
                 }
-                self.streams[slot] = Some(Stream {
+                self.streams[slot] = Some(WatchedStream {
                     id,
                     group: spec.group,
                     outstanding: 0,
@@ -234,7 +234,7 @@ impl Observer for Watch {
     }
 }
 
-impl Node {
+impl WatchedGroup {
     #[inline]
     fn pass(&mut self, now: Instant) {
         let now = now.as_nanos();
@@ -246,7 +246,7 @@ impl Node {
 
     fn done(&mut self, now: Instant, done: &Done, is_whole: bool) {
         self.pass(now);
-        self.watch.over(false);
+        self.watch.end_request(false);
         match done.outcome {
             Outcome::Ok => {
                 self.watch.served(done.length.into());
@@ -273,12 +273,12 @@ impl Node {
 
     #[inline]
     fn unqueue(&mut self, now: Instant, length: u64) {
-        self.starves(now);
+        self.update_starvation(now);
         self.queued = self.queued.saturating_sub(length);
         self.served_at = now;
     }
 
-    fn starves(&mut self, now: Instant) {
+    fn update_starvation(&mut self, now: Instant) {
         if self.idle && self.queued > 0 {
             let time = now.since(self.served_at).as_nanos();
             self.starved = self.starved.max(time);

@@ -1,13 +1,13 @@
 //! The cause of a broken promise: the use of the drive's time in the worst second of a case.
 //!
 //! The amount that a group lacks would have taken time in proportion to the amount that it got. The
-//! cause is the first of the [`Cause`]s below whose time, together with the time of those before
+//! cause is the first of the [`BreachCause`]s below whose time, together with the time of those before
 //! it, would have been enough.
 
-use crate::search::case::Case;
-use crate::search::judge::{self, Judged};
-use crate::search::spent::{Ledger, Spent};
-use crate::search::trial::{self, Broken};
+use crate::search::case::SearchCase;
+use crate::search::judge::{self, JudgedSecond};
+use crate::search::spent::{DriveTimeLedger, DriveTimeUse};
+use crate::search::trial::{self, RunFailure};
 use std::fmt::{self, Display, Formatter, Write as _};
 use weir_core::Class;
 use weir_sim::Policy;
@@ -15,7 +15,7 @@ use weir_sim::Policy;
 listed! {
     /// The clients whose time would have been enough for the promise.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-    pub enum Cause {
+    pub enum BreachCause {
         /// Requests of clients without a promise, or idle time.
         Unpromised = "unpromised",
         /// Flushes of clients without a promise.
@@ -33,7 +33,7 @@ listed! {
     }
 }
 
-impl Cause {
+impl BreachCause {
     /// Returns the description of the cause for people.
     pub fn words(self) -> &'static str {
         match self {
@@ -51,9 +51,9 @@ impl Cause {
 
 /// The use of the drive's time in the worst second of a case, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Why {
+pub struct CauseReport {
     /// The verdict about the promise that was missed.
-    pub missed: Judged,
+    pub missed: JudgedSecond,
     /// The time that the missing amount would have taken, or zero if nothing was served.
     pub lacks: u64,
     /// The group's own time, with flushes.
@@ -70,8 +70,8 @@ pub struct Why {
     pub idle: u64,
 }
 
-impl Why {
-    fn new(case: &Case, missed: &Judged, spent: &Spent) -> Self {
+impl CauseReport {
+    fn new(case: &SearchCase, missed: &JudgedSecond, spent: &DriveTimeUse) -> Self {
         let mut why = Self {
             missed: *missed,
             lacks: 0,
@@ -105,16 +105,16 @@ impl Why {
     }
 
     /// Returns the cause: the first kind of clients whose time would have been enough.
-    pub fn cause(&self) -> Cause {
+    pub fn cause(&self) -> BreachCause {
         if self.missed.served == 0 {
-            return Cause::Unserved;
+            return BreachCause::Unserved;
         }
         let parts = [
             // Idle time could also have been used for the promise.
-            (Cause::Unpromised, self.unpromised + self.idle),
-            (Cause::Flushes, self.flushes),
-            (Cause::Realtime, self.realtime),
-            (Cause::Promised, self.promised),
+            (BreachCause::Unpromised, self.unpromised + self.idle),
+            (BreachCause::Flushes, self.flushes),
+            (BreachCause::Realtime, self.realtime),
+            (BreachCause::Promised, self.promised),
         ];
         let mut time = 0;
         for (cause, part) in parts {
@@ -123,11 +123,11 @@ impl Why {
                 return cause;
             }
         }
-        Cause::Cost
+        BreachCause::Cost
     }
 }
 
-impl Display for Why {
+impl Display for CauseReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let ms = |ns: u64| ns / 1_000_000;
         write!(
@@ -153,19 +153,19 @@ impl Display for Why {
 ///
 /// # Errors
 /// Returns the reason if the case cannot be run, in words.
-pub fn why(case: &Case) -> Result<Option<Why>, Broken> {
-    let mut ledger = Ledger::new(case);
+pub fn why(case: &SearchCase) -> Result<Option<CauseReport>, RunFailure> {
+    let mut ledger = DriveTimeLedger::new(case);
     let played = trial::play_with(case, &Policy::contract(), &mut ledger)?;
     let judged = judge::judge(case, &played.watch, 100);
     let worst = judge::worst(&judged).filter(|worst| !worst.is_kept());
-    let second = |missed: &Judged| &ledger.seconds()[missed.second as usize];
-    Ok(worst.map(|missed| Why::new(case, missed, second(missed))))
+    let second = |missed: &JudgedSecond| &ledger.seconds()[missed.second as usize];
+    Ok(worst.map(|missed| CauseReport::new(case, missed, second(missed))))
 }
 
 /// Prints the number of cases of each cause.
-pub fn table(all: &[Why]) -> String {
+pub fn table(all: &[CauseReport]) -> String {
     let mut text = String::new();
-    for cause in Cause::ALL {
+    for cause in BreachCause::ALL {
         let count = all.iter().filter(|why| why.cause() == cause).count();
         let _ = writeln!(text, "{count:>6} {:<10} {}", cause.name(), cause.words());
     }
@@ -180,7 +180,7 @@ mod tests {
     /// Returns a case of four clients: a stream that is promised half of the drive's bandwidth, and
     /// three clients that read at random. The second of these is a realtime client, and the third
     /// has a promise.
-    fn case() -> Case {
+    fn case() -> SearchCase {
         let at_random = |name: &str, more: &str| {
             format!(
                 "[[client]]\nname = \"{name}\"\nrw = \"randread\"\nnorandommap = true\nsize = \"1GiB\"\ndirect = true\n{more}\n"
@@ -194,14 +194,14 @@ mod tests {
             &at_random("c", "class = \"realtime\"\nmax = { bandwidth = \"1MB/s\" }"),
             &at_random("d", "min = \"1MB/s\""),
         ];
-        Case::read(&text.concat(), "why.toml").unwrap_or_else(|e| panic!("{e}"))
+        SearchCase::read(&text.concat(), "why.toml").unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// Returns the cause if half of a promise was served. The drive needed `own` ms for that half,
     /// and used the rest of the second for the others.
-    fn cause(own: u64, unpromised: u64, flushes: u64, realtime: u64, promised: u64) -> Cause {
+    fn cause(own: u64, unpromised: u64, flushes: u64, realtime: u64, promised: u64) -> BreachCause {
         let case = case();
-        let missed = Judged {
+        let missed = JudgedSecond {
             group: GroupId(1),
             second: 0,
             // Half of the promise was served, so that the other half takes as long again.
@@ -209,12 +209,12 @@ mod tests {
             owed: 100,
             lacks: 50,
         };
-        let spent = Spent {
+        let spent = DriveTimeUse {
             requests: vec![0, own, unpromised, realtime, promised],
             flushes: vec![0, 0, flushes, 0, 0],
             idle: 0,
         };
-        let why = Why::new(&case, &missed, &spent);
+        let why = CauseReport::new(&case, &missed, &spent);
         assert_eq!(why.lacks, own, "as much again");
         why.cause()
     }
@@ -223,11 +223,11 @@ mod tests {
     fn the_cause_is_whose_time_would_have_been_enough() {
         // The first figure is the time that is lacking. The cause is the first of the others whose
         // sum reaches it.
-        assert_eq!(cause(300, 300, 200, 100, 100), Cause::Unpromised);
-        assert_eq!(cause(300, 200, 100, 300, 100), Cause::Flushes);
-        assert_eq!(cause(300, 100, 100, 100, 400), Cause::Realtime);
-        assert_eq!(cause(450, 100, 100, 100, 250), Cause::Promised);
-        assert_eq!(cause(600, 100, 100, 100, 100), Cause::Cost);
+        assert_eq!(cause(300, 300, 200, 100, 100), BreachCause::Unpromised);
+        assert_eq!(cause(300, 200, 100, 300, 100), BreachCause::Flushes);
+        assert_eq!(cause(300, 100, 100, 100, 400), BreachCause::Realtime);
+        assert_eq!(cause(450, 100, 100, 100, 250), BreachCause::Promised);
+        assert_eq!(cause(600, 100, 100, 100, 100), BreachCause::Cost);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Replays the corpus of the fuzzer of operations, and mutations of it.
 //!
-//! The files `corpus/operations/found-*` were found by `look_for_more` below, which is a small
+//! The files `corpus/operations/found-*` were found by `fuzz_for_new_events` below, which is a small
 //! fuzzer of its own. It keeps an input that causes an event (see [`weir_verify::audit::Tally`])
 //! that no kept input caused, or more often than these.
 
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use weir_verify::audit::fuzz;
-use weir_verify::audit::random::{Random, Source};
+use weir_verify::audit::random::{DecisionSource, RandomDecisions};
 
 #[test]
 fn the_corpus_passes() {
@@ -25,7 +25,7 @@ fn the_corpus_passes() {
 #[test]
 fn mutations_of_the_corpus_pass() {
     let corpus = corpus();
-    let mut random = Random::new(1);
+    let mut random = RandomDecisions::new(1);
     for round in 0..300 {
         let mut input = corpus[round % corpus.len()].clone();
         for _ in 0..=random.below(4) {
@@ -39,14 +39,14 @@ fn mutations_of_the_corpus_pass() {
 /// inputs into the corpus.
 #[test]
 #[ignore = "takes a while and writes into the source tree"]
-fn look_for_more() {
+fn fuzz_for_new_events() {
     let mut kept = corpus();
     let mut seen = BTreeSet::new();
     for input in &kept {
         seen.extend(features(input));
     }
     // The seed depends on the corpus, so that each call of this test searches elsewhere.
-    let mut random = Random::new(seen.len() as u64);
+    let mut random = RandomDecisions::new(seen.len() as u64);
     for _ in 0..200_000 {
         let mut input = if kept.is_empty() || random.once_in(16) {
             (0..200 + random.below(1_000))
@@ -110,7 +110,7 @@ fn corpus() -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
+fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut RandomDecisions) {
     let at = random.below(input.len() as u64 + 1) as usize;
     match random.below(6) {
         0 => input.truncate(at),

@@ -7,16 +7,16 @@ use std::path::Path;
 use std::process::Command;
 use weir_core::record::{Call, Replay};
 use weir_core::{
-    Dispatch, Flags, Instant, Op, Outcome, Output, Promised, Reject, Rejected, Span, Tag, Wake,
+    Dispatch, Flags, Instant, Op, Outcome, Output, PromiseSums, Reject, Rejection, Span, Tag, Wake,
 };
-use weir_verify::audit::random::{Random, record};
-use weir_verify::audit::{Audit, Found};
+use weir_verify::audit::random::{RandomDecisions, record};
+use weir_verify::audit::{Audit, Violations};
 
 /// Passes recorded runs to the auditors, with `forge` applied to each call, until they find a
 /// violation.
-fn audit(mut forge: impl FnMut(&Call<'_>, Instant) -> Forged) -> Found {
+fn audit(mut forge: impl FnMut(&Call<'_>, Instant) -> ForgedCall) -> Violations {
     // The same runs for every forgery.
-    let mut seeds = Random::new(6);
+    let mut seeds = RandomDecisions::new(6);
     for _ in 0..40 {
         let record = record(seeds.bits(), 2_000);
         let mut audit = None;
@@ -24,18 +24,18 @@ fn audit(mut forge: impl FnMut(&Call<'_>, Instant) -> Forged) -> Found {
         let shown = replay.feed_watched(&record, &mut |layer, now, call| {
             let audit = audit.get_or_insert_with(|| Audit::new(layer));
             match forge(call, now) {
-                Forged::As => audit.call(now, call, layer),
-                Forged::Poll(outputs, wake) => {
+                ForgedCall::As => audit.call(now, call, layer),
+                ForgedCall::Poll(outputs, wake) => {
                     let outputs = &outputs[..];
                     audit.call(now, &Call::Poll { outputs, wake }, layer);
                 }
-                Forged::Submitted(result) => {
+                ForgedCall::Submitted(result) => {
                     let Call::Submit { batch, .. } = *call else {
                         unreachable!()
                     };
                     audit.call(now, &Call::Submit { batch, result }, layer);
                 }
-                Forged::Changed(result) => {
+                ForgedCall::Changed(result) => {
                     let Call::Change { edits, .. } = *call else {
                         unreachable!()
                     };
@@ -51,33 +51,33 @@ fn audit(mut forge: impl FnMut(&Call<'_>, Instant) -> Forged) -> Found {
             return audit.into_found();
         }
     }
-    Found::default()
+    Violations::default()
 }
 
 /// The call that the auditors receive instead of the recorded one.
-enum Forged {
+enum ForgedCall {
     As,
     Poll(Vec<Output>, Option<Wake>),
-    Submitted(Result<(), Rejected>),
-    Changed(Promised),
+    Submitted(Result<(), Rejection>),
+    Changed(PromiseSums),
 }
 
 /// Forges the outputs of polls, one by one.
-fn audit_outputs(mut forge: impl FnMut(&Output, &mut Vec<Output>)) -> Found {
+fn audit_outputs(mut forge: impl FnMut(&Output, &mut Vec<Output>)) -> Violations {
     audit(move |call, _| {
         let Call::Poll { outputs, wake } = *call else {
-            return Forged::As;
+            return ForgedCall::As;
         };
         let mut forged = Vec::new();
         for output in outputs {
             forge(output, &mut forged);
         }
-        Forged::Poll(forged, wake)
+        ForgedCall::Poll(forged, wake)
     })
 }
 
 /// Forges the pieces in the outputs of polls.
-fn audit_pieces(forge: impl Fn(&mut Dispatch)) -> Found {
+fn audit_pieces(forge: impl Fn(&mut Dispatch)) -> Violations {
     audit_outputs(|output, out| {
         let mut forged = *output;
         if let Output::Dispatch(piece) = &mut forged {
@@ -88,18 +88,22 @@ fn audit_pieces(forge: impl Fn(&mut Dispatch)) -> Found {
 }
 
 /// Removes outputs of polls.
-fn audit_without(is_lost: impl Fn(&Output) -> bool) -> Found {
+fn audit_without(is_lost: impl Fn(&Output) -> bool) -> Violations {
     audit_outputs(|output, out| out.extend(Some(*output).filter(|o| !is_lost(o))))
 }
 
-fn first(found: &Found) -> &'static str {
-    found.kept().first().expect("something is found").auditor
+fn first(found: &Violations) -> &'static str {
+    found
+        .violations()
+        .first()
+        .expect("something is found")
+        .auditor
 }
 
 #[test]
-fn what_is_not_forged_is_not_found() {
+fn unforged_runs_have_no_violations() {
     // The auditors report nothing for the recorded runs themselves.
-    assert_eq!(audit(|_, _| Forged::As).kept(), []);
+    assert_eq!(audit(|_, _| ForgedCall::As).violations(), []);
 }
 
 #[test]
@@ -116,7 +120,7 @@ fn an_answer_that_is_lost_or_doubled_or_wrong_is_noticed_by_once() {
     // that case, the auditors of space or wake-ups notice the loss.
     let found = audit_outputs(&mut lost);
     let by = ["once", "room", "wake"];
-    assert!(by.contains(&first(&found)), "{:?}", found.kept());
+    assert!(by.contains(&first(&found)), "{:?}", found.violations());
     let doubled = |output: &Output, out: &mut Vec<Output>| {
         out.push(*output);
         if let Output::Done(_) = output {
@@ -176,7 +180,9 @@ fn a_lost_flag_or_a_flush_that_is_never_sent_is_noticed_by_durability() {
     let is_flush = |o: &Output| matches!(o, Output::Dispatch(piece) if piece.op == Op::Flush);
     let found = audit_without(is_flush);
     // A lost flush also looks like missing work conservation.
-    assert!(found.kept().iter().any(|v| v.auditor == "durability") || first(&found) == "conserve");
+    assert!(
+        found.violations().iter().any(|v| v.auditor == "durability") || first(&found) == "conserve"
+    );
 }
 
 #[test]
@@ -188,9 +194,9 @@ fn a_wake_up_that_is_too_late_or_past_is_noticed() {
         } => {
             // The wake-up is one microsecond late.
             let at = wake.at + Span::from_micros(1);
-            Forged::Poll(outputs.to_vec(), Some(Wake { at, ..wake }))
+            ForgedCall::Poll(outputs.to_vec(), Some(Wake { at, ..wake }))
         }
-        _ => Forged::As,
+        _ => ForgedCall::As,
     };
     // The auditor of the timer that is late notices it first.
     assert!(["wake", "ledger", "slices"].contains(&first(&audit(late))));
@@ -198,13 +204,13 @@ fn a_wake_up_that_is_too_late_or_past_is_noticed() {
         Call::Poll {
             outputs,
             wake: Some(wake),
-        } => Forged::Poll(outputs.to_vec(), Some(Wake { at: now, ..wake })),
-        _ => Forged::As,
+        } => ForgedCall::Poll(outputs.to_vec(), Some(Wake { at: now, ..wake })),
+        _ => ForgedCall::As,
     };
     assert!(["wake", "ledger"].contains(&first(&audit(past))));
     let none = |call: &Call<'_>, _| match *call {
-        Call::Poll { outputs, .. } => Forged::Poll(outputs.to_vec(), None),
-        _ => Forged::As,
+        Call::Poll { outputs, .. } => ForgedCall::Poll(outputs.to_vec(), None),
+        _ => ForgedCall::As,
     };
     assert!(["wake", "ledger", "slices", "conserve"].contains(&first(&audit(none))));
 }
@@ -212,11 +218,11 @@ fn a_wake_up_that_is_too_late_or_past_is_noticed() {
 #[test]
 fn a_refusal_without_a_reason_is_noticed_by_room() {
     let refused = |call: &Call<'_>, _| match *call {
-        Call::Submit { result: Ok(()), .. } => Forged::Submitted(Err(Rejected {
+        Call::Submit { result: Ok(()), .. } => ForgedCall::Submitted(Err(Rejection {
             accepted: 0,
             reason: Reject::Full,
         })),
-        _ => Forged::As,
+        _ => ForgedCall::As,
     };
     assert_eq!(first(&audit(refused)), "room");
 }
@@ -227,11 +233,11 @@ fn sums_that_are_wrong_are_noticed_by_admission() {
         Call::Change {
             result: Ok(promised),
             ..
-        } => Forged::Changed(Promised {
+        } => ForgedCall::Changed(PromiseSums {
             bytes: promised.bytes + 1,
             ..promised
         }),
-        _ => Forged::As,
+        _ => ForgedCall::As,
     };
     assert_eq!(first(&audit(more)), "admission");
 }

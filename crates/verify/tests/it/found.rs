@@ -5,67 +5,68 @@
 //! -p weir-verify --example promises -- --case FILE --seconds` judges it.
 
 use weir_core::Span;
-use weir_measure::promise::Rate;
+use weir_measure::promise::PromisedRate;
 use weir_model::drive::Freeze;
-use weir_verify::search::case::{Case, KINDS};
-use weir_verify::search::judge::Judged;
-use weir_verify::search::trial::{self, Got, Outcome, Trial};
+use weir_verify::search::case::{KINDS, SearchCase};
+use weir_verify::search::judge::JudgedSecond;
+use weir_verify::search::trial::{self, ClientService, Trial, TrialOutcome};
 
 /// The longest permitted wait of the idle class in milliseconds. It waits for at most 200 ms and a
 /// request, and the tests allow twice that.
 const IDLE_MS: f64 = 400.0;
 
 /// The results of all runs of a case. The run under `contract` has every auditor.
-struct Tried {
-    case: Case,
+struct AuditedTrial {
+    case: SearchCase,
     trial: Trial,
-    outcome: Outcome,
+    outcome: TrialOutcome,
 }
 
 /// Reads a case of `tests/found/`.
-fn found(name: &str) -> Case {
+fn found(name: &str) -> SearchCase {
     let file = format!("{}/tests/found/{name}.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
-    Case::read(&text, &file).unwrap_or_else(|e| panic!("{e}"))
+    SearchCase::read(&text, &file).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn tried(name: &str) -> Tried {
+fn run_found(name: &str) -> AuditedTrial {
     played(found(name))
 }
 
-fn played(case: Case) -> Tried {
+fn played(case: SearchCase) -> AuditedTrial {
     let trial = trial::trial(&case, true).unwrap_or_else(|e| panic!("{e}\n{case}"));
     let outcome = trial.outcome(&case);
     // Every case is audited as well.
     assert_eq!(outcome.findings, (0, String::new()), "{case}");
     assert_eq!(trial.contract.refusals, 0, "{case}");
-    Tried {
+    AuditedTrial {
         case,
         trial,
         outcome,
     }
 }
 
-impl Tried {
+impl AuditedTrial {
     /// Asserts that the promises are feasible, and kept in every judged second.
-    fn keeps(&self) {
+    fn assert_kept(&self) {
         assert!(self.outcome.feasible, "{}", self.case);
         assert!(!self.trial.judged.is_empty(), "{}", self.case);
-        let broken: Vec<&Judged> = self.trial.judged.iter().filter(|j| !j.is_kept()).collect();
+        let broken: Vec<&JudgedSecond> =
+            self.trial.judged.iter().filter(|j| !j.is_kept()).collect();
         assert!(broken.is_empty(), "{broken:#?}\n{}", self.case);
     }
 
     /// Asserts that a client gets this rate in every second. A promise owes nothing while only
     /// flushes wait, so that a client that syncs could starve although its promise is kept.
-    fn gets(&self, client: usize, rate: u64) {
+    fn assert_rate(&self, client: usize, rate: u64) {
         let least = self.least(client);
-        let short = Rate::new(rate, 0).is_some_and(|r| r.exceeds(least as f64));
+        let short = PromisedRate::new(rate, 0).is_some_and(|r| r.exceeds(least as f64));
         assert!(!short, "{least} of {rate}\n{}", self.case);
     }
 
     /// Asserts that clients get nearly as much as under `none`, each relative to its bandwidth
     /// alone.
-    fn wastes_nothing(&self) {
+    fn assert_total(&self) {
         // The permitted total depends on the kind of drive: promises cost most on a disk.
         let [null, ssd, hdd] = [0.95, 0.9, 0.8];
         let least = [null, ssd, hdd][self.case.kind()];
@@ -79,7 +80,7 @@ impl Tried {
         self.rate_in(&self.trial.contract.clients, client)
     }
 
-    fn rate_in(&self, played: &[Got], client: usize) -> u64 {
+    fn rate_in(&self, played: &[ClientService], client: usize) -> u64 {
         played[client].bytes / self.case.seconds()
     }
 
@@ -101,33 +102,33 @@ impl Tried {
     }
 
     /// Returns the bytes per second of all clients together.
-    fn all_in(&self, played: &[Got]) -> u64 {
+    fn all_in(&self, played: &[ClientService]) -> u64 {
         let clients = 0..self.case.scenario.clients.len();
         clients.map(|c| self.rate_in(played, c)).sum()
     }
 }
 
-fn beside_realtime() -> Tried {
-    tried("beside-realtime")
+fn beside_realtime() -> AuditedTrial {
+    run_found("beside-realtime")
 }
 
 #[test]
 #[ignore = "clients get 0.71 of what none gives, each by what it gets alone"]
 fn a_realtime_client_leaves_the_drive_as_busy() {
-    beside_realtime().wastes_nothing();
+    beside_realtime().assert_total();
 }
 
 #[test]
 fn a_realtime_client_starves_nobody() {
     let tried = beside_realtime();
-    tried.keeps();
+    tried.assert_kept();
     // The max of the realtime client is 25 MB/s, of which a second may lack 1 %.
     assert!(tried.least(0) >= 24_750_000, "{}", tried.least(0));
 }
 
 #[test]
 fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
-    let tried = tried("realtime-latency");
+    let tried = run_found("realtime-latency");
     // 98 % of the max of 60 MB/s.
     assert!(tried.least(0) >= 58_800_000, "{}", tried.least(0));
     let [ratio] = tried.outcome.latency[..] else {
@@ -144,35 +145,35 @@ fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
 /// that client, at the cost of a quarter of the total.
 #[test]
 fn the_idle_class_takes_nobodys_turn() {
-    let tried = tried("idle-class");
+    let tried = run_found("idle-class");
     let bfq = tried.rate_in(&tried.trial.reference.bfq, 3);
     // In its worst second, the client must get a quarter of what BFQ gives it on average.
     assert!(tried.least(3) * 4 >= bfq, "{} beside {bfq}", tried.least(3));
     let wait = tried.outcome.idle_wait.expect("there is one of that class");
     assert!(wait <= IDLE_MS, "{wait} ms");
-    tried.wastes_nothing();
+    tried.assert_total();
 }
 
 #[test]
 fn a_promise_is_kept_on_a_drive_that_runs_dry_all_the_time() {
-    let tried = tried("runs-dry");
-    tried.keeps();
-    tried.gets(0, 200_000_000);
-    tried.wastes_nothing();
+    let tried = run_found("runs-dry");
+    tried.assert_kept();
+    tried.assert_rate(0, 200_000_000);
+    tried.assert_total();
 }
 
 #[test]
 #[ignore = "the promises are kept, and clients get 0.87 of what none gives, not 0.9"]
 fn reads_and_writes_on_flash_that_programs_slowly_keep_their_promises() {
-    let tried = tried("slow-flash");
-    tried.keeps();
-    tried.wastes_nothing();
+    let tried = run_found("slow-flash");
+    tried.assert_kept();
+    tried.assert_total();
 }
 
 #[test]
 fn two_streams_on_a_disk_take_turns() {
-    let tried = tried("two-streams");
-    tried.keeps();
+    let tried = run_found("two-streams");
+    tried.assert_kept();
     let alone = tried.trial.reference.alone[0].expect("it was played") as u64;
     let all = tried.all();
     // Together they must reach 80 % of a single stream, and the one without a promise an eighth.
@@ -180,26 +181,26 @@ fn two_streams_on_a_disk_take_turns() {
     assert!(tried.least(1) * 8 >= alone, "{} of {alone}", tried.least(1));
 }
 
-fn stream_beside_random_reads() -> Tried {
-    tried("stream-beside-random-reads")
+fn stream_beside_random_reads() -> AuditedTrial {
+    run_found("stream-beside-random-reads")
 }
 
 #[test]
 fn a_stream_keeps_its_promise_beside_random_reads_on_a_disk() {
     let tried = stream_beside_random_reads();
-    tried.keeps();
+    tried.assert_kept();
     assert!(tried.least(1) > 0);
 }
 
 #[test]
 #[ignore = "clients get 0.68 of what none gives, each by what it gets alone"]
 fn a_stream_beside_random_reads_leaves_the_disk_as_busy() {
-    stream_beside_random_reads().wastes_nothing();
+    stream_beside_random_reads().assert_total();
 }
 
 #[test]
-fn eight_streams_on_a_disk_all_get_on() {
-    let tried = tried("eight-streams");
+fn eight_streams_on_a_disk_are_all_served() {
+    let tried = run_found("eight-streams");
     let (all, bfq) = (tried.all(), tried.all_in(&tried.trial.reference.bfq));
     // The total must reach that of BFQ.
     assert!(all >= bfq, "{all} beside {bfq}");
@@ -211,7 +212,7 @@ fn eight_streams_on_a_disk_all_get_on() {
 
 /// Runs a random reader next to fifteen readers of files, as in the comparison of BFQ and
 /// io.latency.
-fn beside_fifteen_files(min: u64) -> Tried {
+fn beside_fifteen_files(min: u64) -> AuditedTrial {
     let mut case = found("beside-fifteen-files");
     case.scenario.groups[0].contract.min = min;
     played(case)
@@ -220,10 +221,10 @@ fn beside_fifteen_files(min: u64) -> Tried {
 #[test]
 fn what_a_promise_of_random_reads_leaves_of_a_disk_grows_as_it_shrinks() {
     let [more, less] = [400_000, 200_000].map(beside_fifteen_files);
-    more.keeps();
-    less.keeps();
+    more.assert_kept();
+    less.assert_kept();
     // Half of the promise must leave the others at least 1.5 times as much.
-    let others = |t: &Tried| t.all() - t.rate(0);
+    let others = |t: &AuditedTrial| t.all() - t.rate(0);
     assert!(
         others(&less) * 2 >= others(&more) * 3,
         "{} {}",
@@ -236,25 +237,25 @@ fn what_a_promise_of_random_reads_leaves_of_a_disk_grows_as_it_shrinks() {
 
 #[test]
 fn writes_in_a_disks_cache_do_not_break_a_promise_of_reads() {
-    let tried = tried("writes-in-cache");
-    tried.keeps();
-    tried.wastes_nothing();
+    let tried = run_found("writes-in-cache");
+    tried.assert_kept();
+    tried.assert_total();
 }
 
 #[test]
 fn durable_writes_keep_their_promise_beside_writes_into_the_buffer() {
-    let tried = tried("durable-writes");
-    tried.keeps();
-    tried.wastes_nothing();
+    let tried = run_found("durable-writes");
+    tried.assert_kept();
+    tried.assert_total();
 }
 
 #[test]
 fn promises_that_are_exceeded_cost_nothing() {
-    let deep = tried("exceeded-deep");
-    let thinks = tried("exceeded-thinking");
+    let deep = run_found("exceeded-deep");
+    let thinks = run_found("exceeded-thinking");
     for tried in [deep, thinks] {
-        tried.keeps();
-        tried.wastes_nothing();
+        tried.assert_kept();
+        tried.assert_total();
         let (all, none) = (tried.all(), tried.all_under_none());
         // The total may lose at most 10 %.
         assert!(all * 10 >= none * 9, "{all} of {none}");
@@ -265,9 +266,9 @@ fn promises_that_are_exceeded_cost_nothing() {
 /// the member without a promise.
 #[test]
 fn a_member_has_what_the_tenants_share_leaves_it_beside_a_promised_one() {
-    let tried = tried("member-beside-promised");
-    tried.keeps();
-    tried.wastes_nothing();
+    let tried = run_found("member-beside-promised");
+    tried.assert_kept();
+    tried.assert_total();
     let due = 150_000_000 / 11;
     // In its worst second, the member must get half of the amount due.
     assert!(tried.least(1) * 2 >= due, "{} of {due}", tried.least(1));
@@ -276,8 +277,8 @@ fn a_member_has_what_the_tenants_share_leaves_it_beside_a_promised_one() {
 #[test]
 fn an_idle_member_waits_no_longer_than_any_of_the_idle_class() {
     for name in ["idle-member-promise-beside", "idle-member-promise-above"] {
-        let tried = tried(name);
-        tried.keeps();
+        let tried = run_found(name);
+        tried.assert_kept();
         let wait = tried.outcome.idle_wait.expect("there is one of that class");
         assert!(wait <= IDLE_MS, "{wait} ms\n{}", tried.case);
     }
@@ -285,34 +286,34 @@ fn an_idle_member_waits_no_longer_than_any_of_the_idle_class() {
 
 #[test]
 fn a_member_beside_one_that_is_promised_something_is_served_on_a_disk() {
-    let tried = tried("member-past-its-part");
-    tried.keeps();
+    let tried = run_found("member-past-its-part");
+    tried.assert_kept();
     assert!(tried.rate(1) >= 10_000_000, "{}", tried.rate(1));
 }
 
 #[test]
 fn a_client_that_syncs_gets_its_min_beside_what_others_write() {
-    let tried = tried("writes-before-a-flush");
-    tried.keeps();
-    tried.gets(0, 100_000);
+    let tried = run_found("writes-before-a-flush");
+    tried.assert_kept();
+    tried.assert_rate(0, 100_000);
 }
 
 #[test]
-fn who_syncs_does_not_pay_for_what_others_wrote() {
-    let tried = tried("syncs");
+fn a_client_that_syncs_does_not_pay_for_others_writes() {
+    let tried = run_found("syncs");
     let none = tried.rate_in(&tried.trial.reference.none, 0);
     assert!(
         tried.rate(0) * 10 >= none * 9,
         "{} beside {none}",
         tried.rate(0)
     );
-    tried.wastes_nothing();
+    tried.assert_total();
 }
 
 #[test]
 #[ignore = "7.2 MB/s, 115 under bfq: nobody is held for a client with one request at a time where going elsewhere costs nothing"]
 fn a_shallow_client_of_a_large_share_gets_it_beside_a_deep_one() {
-    let tried = tried("shallow-of-large-share");
+    let tried = run_found("shallow-of-large-share");
     let bfq = |client| tried.rate_in(&tried.trial.reference.bfq, client);
     assert!(
         tried.least(0) * 10 >= bfq(0) * 9,
@@ -342,7 +343,7 @@ fn promises_are_kept_again_in_the_first_second_after_a_freeze() {
                 every: Span::from_secs(every),
             });
             let tried = played(case);
-            tried.keeps();
+            tried.assert_kept();
             assert!(tried.trial.judged.iter().any(|j| j.second == after));
         }
     }
@@ -350,15 +351,15 @@ fn promises_are_kept_again_in_the_first_second_after_a_freeze() {
 
 #[test]
 fn a_drive_that_is_only_slow_to_answer_has_no_turns() {
-    let tried = tried("slow-to-answer");
-    tried.keeps();
-    tried.wastes_nothing();
+    let tried = run_found("slow-to-answer");
+    tried.assert_kept();
+    tried.assert_total();
 }
 
 #[test]
 fn pieces_are_not_cut_where_that_makes_the_drive_do_less() {
-    let tried = tried("pieces-not-cut");
-    tried.keeps();
+    let tried = run_found("pieces-not-cut");
+    tried.assert_kept();
     // With pieces of 32 KiB it was a third.
     let total = tried.outcome.total.expect("somebody got something");
     assert!(total >= 0.8, "{total:.3} of none");
@@ -366,30 +367,30 @@ fn pieces_are_not_cut_where_that_makes_the_drive_do_less() {
 
 #[test]
 fn a_promised_write_is_not_cut_into_two_that_take_as_long_each() {
-    tried("write-not-cut").keeps();
+    run_found("write-not-cut").assert_kept();
 }
 
 /// The first request seeks, which takes far longer than the min allows. The following ones continue
 /// sequentially.
 #[test]
 fn a_stream_of_small_requests_is_waited_for_before_anything_is_known_of_the_disk() {
-    tried("small-requests-first").keeps();
+    run_found("small-requests-first").assert_kept();
 }
 
 /// The flushes of this client wait for the data that the other one has put into the drive's buffer.
 /// Without a bound on that data, it got 3 % of its min.
 #[test]
 fn others_writes_leave_a_promised_client_short_flushes() {
-    let tried = tried("short-flushes");
-    tried.keeps();
-    tried.gets(1, 20_000_000);
+    let tried = run_found("short-flushes");
+    tried.assert_kept();
+    tried.assert_rate(1, 20_000_000);
 }
 
 /// Both clients were behind by the same amount, so that each piece of one was followed by one of
 /// the other. They got 0.77 of their min, and a sixth of the total.
 #[test]
 fn two_promised_streams_on_a_disk_take_turns_while_both_are_behind() {
-    tried("both-behind").keeps();
+    run_found("both-behind").assert_kept();
 }
 
 /// Most requests continue where the previous one ended, and the few that do not are expensive.
@@ -397,6 +398,6 @@ fn two_promised_streams_on_a_disk_take_turns_while_both_are_behind() {
 /// learned which requests are expensive.
 #[test]
 #[ignore = "0.16 of the min in the worst second; telling near from far in the beginning keeps it, and makes slow drives turn that do not"]
-fn that_going_elsewhere_is_dear_is_learned_where_few_go_elsewhere() {
-    tried("few-go-elsewhere").keeps();
+fn seek_cost_is_learned_when_seeks_are_rare() {
+    run_found("few-go-elsewhere").assert_kept();
 }

@@ -6,12 +6,12 @@ use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Max, Op, Output,
     Priority, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, elevator,
 };
-use weir_verify::audit::random::{Random, Source};
+use weir_verify::audit::random::{DecisionSource, RandomDecisions};
 use weir_verify::audit::{Audited, Witness};
 
 /// The parameters of one run.
 #[derive(Clone, Copy, Debug)]
-struct Drawn {
+struct LimitRun {
     rate: u64,
     by_requests: bool,
     size: u32,
@@ -20,9 +20,9 @@ struct Drawn {
     releases: u64,
 }
 
-fn draw(random: &mut Random) -> Drawn {
+fn draw(random: &mut RandomDecisions) -> LimitRun {
     let by_requests = random.once_in(2);
-    Drawn {
+    LimitRun {
         rate: if by_requests {
             random.magnitude(1 << 24)
         } else {
@@ -41,11 +41,11 @@ fn draw(random: &mut Random) -> Drawn {
     }
 }
 
-fn layer(drawn: &Drawn) -> (Audited, StreamId) {
+fn layer(drawn: &LimitRun) -> (Audited, StreamId) {
     let config =
         // A request is never longer than a command, so that each one has a single piece.
         Config::of(elevator::Config::None).drive(DriveShape::default().max_transfer(1 << 18));
-    let mut layer = Witness::beside(config, false).unwrap();
+    let mut layer = Witness::audited_layer(config, false).unwrap();
     let max = if drawn.by_requests {
         Max::NONE.iops(drawn.rate).burst(drawn.burst)
     } else {
@@ -73,7 +73,7 @@ fn layer(drawn: &Drawn) -> (Audited, StreamId) {
 }
 
 /// Keeps `depth` requests waiting. Returns the time at which each request passed its limits.
-fn releases(drawn: &Drawn) -> Vec<Instant> {
+fn releases(drawn: &LimitRun) -> Vec<Instant> {
     let (mut layer, stream) = layer(drawn);
     let (mut out, mut done, mut now, mut waiting, mut cookie) =
         (Vec::new(), Vec::new(), Instant::ZERO, 0, 0);
@@ -111,13 +111,13 @@ fn releases(drawn: &Drawn) -> Vec<Instant> {
         }
     }
     // The auditors agree with the check below.
-    assert_eq!(layer.observer().audit.found().kept(), [], "{drawn:?}");
+    assert_eq!(layer.observer().audit.found().violations(), [], "{drawn:?}");
     done
 }
 
 #[test]
 fn a_backlogged_client_gets_its_rate_and_no_more() {
-    let mut random = Random::new(8);
+    let mut random = RandomDecisions::new(8);
     for _ in 0..60 {
         let drawn = draw(&mut random);
         let amount = if drawn.by_requests {

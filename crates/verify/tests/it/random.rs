@@ -3,11 +3,11 @@
 
 use weir_measure::promise::{Cause, Seconds};
 use weir_verify::audit::Tally;
-use weir_verify::audit::random::{Plan, Random, run, run_plan};
+use weir_verify::audit::random::{RandomDecisions, RandomPlan, run, run_plan};
 
 #[test]
 fn random_operations_break_nothing_and_reach_everything() {
-    let mut seeds = Random::new(6);
+    let mut seeds = RandomDecisions::new(6);
     let (mut tally, mut seconds) = (Tally::default(), Seconds::default());
     for _ in 0..250 {
         match run(seeds.bits(), 2_000) {
@@ -45,7 +45,7 @@ fn random_operations_break_nothing_and_reach_everything() {
 
 #[test]
 fn the_same_seed_is_the_same_run() {
-    let mut seeds = Random::new(3);
+    let mut seeds = RandomDecisions::new(3);
     for _ in 0..20 {
         let seed = seeds.bits();
         assert_eq!(run(seed, 500), run(seed, 500));
@@ -54,12 +54,12 @@ fn the_same_seed_is_the_same_run() {
 
 #[test]
 fn random_operations_keep_nobody_of_the_idle_class_waiting() {
-    let mut seeds = Random::new(4);
+    let mut seeds = RandomDecisions::new(4);
     for _ in 0..4_000 {
-        let mut random = Random::new(seeds.bits());
-        let plan = Plan {
+        let mut random = RandomDecisions::new(seeds.bits());
+        let plan = RandomPlan {
             idle: true,
-            ..Plan::draw(&mut random)
+            ..RandomPlan::draw(&mut random)
         };
         if let Err(failure) = run_plan(&mut random, plan, 4_000) {
             panic!("{failure}");

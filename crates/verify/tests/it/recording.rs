@@ -2,18 +2,18 @@
 
 use weir_core::record::{Call, Reader, Recorder, ReplayError};
 use weir_core::{Span, Wake};
-use weir_verify::audit::random::{Random, record};
+use weir_verify::audit::random::{RandomDecisions, record};
 use weir_verify::audit::recording;
 
 #[test]
 fn recorded_runs_are_replayed_to_the_byte_and_audited() {
-    let mut seeds = Random::new(4);
+    let mut seeds = RandomDecisions::new(4);
     for _ in 0..60 {
         let seed = seeds.bits();
         let record = record(seed, 1_000);
         let (replayed, found) = recording(&record).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         assert!(replayed.calls > 500, "seed {seed}: {replayed:?}");
-        assert_eq!(found.kept(), [], "seed {seed}");
+        assert_eq!(found.violations(), [], "seed {seed}");
     }
 }
 

@@ -4,16 +4,18 @@ use weir_config::profile;
 use weir_core::{Capacity, Contract, GroupId, Span};
 use weir_model::load::{Program, Size};
 use weir_sim::{Change, Scenario};
-use weir_verify::search::batch::{Draw, Kept, Plan, drawn, search, search_again};
-use weir_verify::search::case::Case;
+use weir_verify::search::batch::{
+    DrawOptions, KeptCases, SearchPlan, draw_case, search, search_again,
+};
+use weir_verify::search::case::SearchCase;
 use weir_verify::search::shrink::shrink;
-use weir_verify::search::tally::{self, Failure};
+use weir_verify::search::tally::{self, SearchFailure};
 use weir_verify::search::trial;
 
-const PLAN: Plan = Plan {
+const PLAN: SearchPlan = SearchPlan {
     seed: 7_000,
     runs: 5,
-    draw: Draw {
+    draw: DrawOptions {
         kind: None,
         admitted: true,
     },
@@ -23,7 +25,7 @@ const PLAN: Plan = Plan {
 #[test]
 fn outcomes_do_not_depend_on_jobs_and_nothing_panics() {
     let (one, _) = search(&PLAN, |_| {});
-    let (three, kept) = search(&Plan { jobs: 3, ..PLAN }, |_| {});
+    let (three, kept) = search(&SearchPlan { jobs: 3, ..PLAN }, |_| {});
     assert_eq!(format!("{one:?}"), format!("{three:?}"));
     assert_eq!(one.len(), 5);
     for (seed, outcome) in (PLAN.seed..).zip(&one) {
@@ -34,7 +36,7 @@ fn outcomes_do_not_depend_on_jobs_and_nothing_panics() {
         assert!(outcome.part <= 0.9, "case {seed}");
     }
     let text = serde_json::to_string(&kept).expect("it is JSON");
-    let kept: Kept = serde_json::from_str(&text).expect("it was written so");
+    let kept: KeptCases = serde_json::from_str(&text).expect("it was written so");
     assert_eq!(kept.draw, PLAN.draw);
     let mut again = search_again(kept, 2, |_| {});
     for (seed, outcome) in (PLAN.seed..).zip(&mut again) {
@@ -55,16 +57,20 @@ fn a_case_reads_back_from_its_file() {
     let mut kinds = [0; 3];
     for seed in 100..160 {
         // A kind is requested, so that all three occur. The same seed draws the same case again.
-        let how = Draw {
+        let how = DrawOptions {
             kind: Some(seed as usize % 3),
             admitted: false,
         };
-        let case = drawn(seed, how).expect("a case");
+        let case = draw_case(seed, how).expect("a case");
         kinds[case.kind()] += 1;
         let text = case.to_string();
-        assert_eq!(Case::read(&text, "x.toml").as_ref(), Ok(&case), "{text}");
+        assert_eq!(
+            SearchCase::read(&text, "x.toml").as_ref(),
+            Ok(&case),
+            "{text}"
+        );
         if seed < 103 {
-            assert_eq!(drawn(seed, how), Ok(case));
+            assert_eq!(draw_case(seed, how), Ok(case));
         }
     }
     // 60 seeds, of which every third has the same kind.
@@ -91,18 +97,18 @@ fn a_scenario_that_is_no_case_says_why() {
         ("drives = [{ kind = \"nul\" }]\n", "", "null"),
         ("seconds = 5\n", "", "x.toml:1:1: seconds: unknown key"),
     ] {
-        let error = Case::read(&format!("{head}{client}{more}"), "x.toml").unwrap_err();
+        let error = SearchCase::read(&format!("{head}{client}{more}"), "x.toml").unwrap_err();
         assert!(error.contains(why), "{head}{more}: {error}");
     }
 }
 
 /// Returns a case without clients, in which nearly everything can be promised.
-fn empty(drive: &str, seconds: u64) -> Case {
+fn empty(drive: &str, seconds: u64) -> SearchCase {
     let drive = profile::find(drive).expect("it comes with Weir").drive;
     let mut scenario = Scenario::new("x", drive, Span::from_secs(seconds));
     scenario.capacity = Some(Capacity::NONE.read(1_000_000_000).write(1_000_000_000));
     let clones = false;
-    Case { scenario, clones }
+    SearchCase { scenario, clones }
 }
 
 /// A disk reads its inner end at half the rate, so that a client must be measured at the same
@@ -113,9 +119,9 @@ fn a_client_alone_is_where_it_is_among_all() {
     for (name, gib) in [("outer", 400), ("inner", 40)] {
         let program = Program::random_reads(128 << 10, 1);
         let scenario = &mut case.scenario;
-        scenario.tenant(name, Contract::DEFAULT, gib << 30, program);
+        scenario.add_client_with_group(name, Contract::DEFAULT, gib << 30, program);
     }
-    let bytes = |case: &Case| {
+    let bytes = |case: &SearchCase| {
         let played = trial::play(case, &weir_sim::Policy::none(), false);
         played.expect("it can be played").clients[0].bytes
     };
@@ -147,10 +153,10 @@ fn a_case_shrinks_to_what_fails() {
     let promised = Contract::DEFAULT.min(1_000_000);
     let shared = |share| Contract::DEFAULT.share(share);
     let scenario = &mut case.scenario;
-    scenario.tenant("a", promised, 1 << 30, small);
-    let second = scenario.tenant("b", shared(7), 1 << 30, large);
+    scenario.add_client_with_group("a", promised, 1 << 30, small);
+    let second = scenario.add_client_with_group("b", shared(7), 1 << 30, large);
     second.arrives = Span::from_secs(1);
-    scenario.tenant("c", Contract::DEFAULT, 1 << 30, impossible);
+    scenario.add_client_with_group("c", Contract::DEFAULT, 1 << 30, impossible);
     scenario.groups.push(scenario.groups[2]);
     scenario.groups[3].parent = GroupId(3);
     scenario.clients[2].group = GroupId(4);
@@ -162,7 +168,7 @@ fn a_case_shrinks_to_what_fails() {
     let came = trial::outcome(&case, false);
     assert!(came.broken.is_some_and(|why| why.contains("depth = 0")));
     let mut steps = 0;
-    let small = shrink(&case, Failure::Panic, false, |_| steps += 1);
+    let small = shrink(&case, SearchFailure::Panic, false, |_| steps += 1);
     // The case has several parts that can be removed one by one.
     assert!(steps > 3);
     assert_eq!(
@@ -173,5 +179,5 @@ fn a_case_shrinks_to_what_fails() {
     assert_eq!(small.scenario.clients[0].program.depth, 0);
     assert_eq!((small.seconds(), small.scenario.changes.len()), (2, 0));
     // A case that does not fail in this way stays as it is.
-    assert_eq!(shrink(&case, Failure::Share, false, |_| {}), case);
+    assert_eq!(shrink(&case, SearchFailure::Share, false, |_| {}), case);
 }

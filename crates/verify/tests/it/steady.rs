@@ -1,13 +1,13 @@
 //! Tests that shares, waits and promises hold in drawn scenes. For more scenes, run `cargo run
 //! --release -p weir-verify --example steady`.
 
-use weir_verify::audit::random::Random;
+use weir_verify::audit::random::RandomDecisions;
 use weir_verify::audit::steady::{Kind, run};
 
 /// Runs this many scenes of a kind, which are always the same ones. `./test` runs more with the
 /// example, and `./bench soak` many more.
 fn drawn(kind: Kind, scenes: u32) {
-    let mut seeds = Random::new(7);
+    let mut seeds = RandomDecisions::new(7);
     for _ in 0..scenes {
         let seed = seeds.bits();
         let outcome = run(kind, seed).unwrap_or_else(|e| panic!("{kind:?} {seed}: {e}"));

@@ -55,16 +55,16 @@ pub mod feature {
 
 /// The code of a message, as a number of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct Code(pub u32);
+pub struct MessageCode(pub u32);
 
 macro_rules! codes {
     ($($name:ident = $number:literal,)*) => {
         #[allow(missing_docs)]
-        impl Code {
+        impl MessageCode {
             $(pub const $name: Self = Self($number);)*
         }
 
-        impl std::fmt::Display for Code {
+        impl std::fmt::Display for MessageCode {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self.0 {
                     $($number => f.write_str(stringify!($name)),)*

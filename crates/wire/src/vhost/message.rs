@@ -1,8 +1,8 @@
 //! Parser that assembles messages from bytes and descriptors. [`Assembler`] is the main type.
 
 use super::constants::{
-    CONFIG_HEADER_LEN, CONFIG_MAX, Code, DESCRIPTORS_MAX, HEADER_LEN, NEED_REPLY, NO_DESCRIPTOR,
-    PAYLOAD_MAX, QUEUE_SIZE_MAX, REPLY, TABLE_REGIONS_MAX, VERSION, VERSION_MASK,
+    CONFIG_HEADER_LEN, CONFIG_MAX, DESCRIPTORS_MAX, HEADER_LEN, MessageCode, NEED_REPLY,
+    NO_DESCRIPTOR, PAYLOAD_MAX, QUEUE_SIZE_MAX, REPLY, TABLE_REGIONS_MAX, VERSION, VERSION_MASK,
 };
 use super::region::Region;
 
@@ -17,12 +17,12 @@ pub enum FrameError {
     },
     /// The message is a reply that was not requested.
     #[error("a reply to {0} that was not requested")]
-    Reply(Code),
+    Reply(MessageCode),
     /// The message is longer than any message of the protocol.
     #[error("{code} has {length} bytes; a message has at most {PAYLOAD_MAX}")]
     TooLong {
         /// The code of the message.
-        code: Code,
+        code: MessageCode,
         /// The length of the payload in bytes.
         length: u32,
     },
@@ -72,13 +72,13 @@ pub enum MessageError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message<D> {
     /// The code of the message.
-    pub code: Code,
+    pub code: MessageCode,
     /// True if the front end requests a reply with the result (`REPLY_ACK`).
     pub needs_reply: bool,
     /// The length of the payload in bytes.
     pub length: u32,
     /// The parsed request, or the reason why it is invalid.
-    pub request: Result<Request<D>, MessageError>,
+    pub request: Result<VhostRequest<D>, MessageError>,
 }
 
 /// The addresses of a queue in the front end's process.
@@ -113,7 +113,7 @@ pub struct Inflight {
 
 /// A request of the front end.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Request<D> {
+pub enum VhostRequest<D> {
     /// Returns the supported features of virtio.
     GetFeatures,
     /// Sets the features of virtio that are used.
@@ -262,7 +262,7 @@ impl<D> Assembler<D> {
     ///
     /// # Errors
     /// Returns the reason why the rest of the stream cannot be parsed.
-    pub fn filled(
+    pub fn on_received(
         &mut self,
         count: usize,
         descriptors: impl IntoIterator<Item = D>,
@@ -298,14 +298,14 @@ impl<D> Assembler<D> {
 
 #[derive(Clone, Copy, Debug)]
 struct MessageHeader {
-    code: Code,
+    code: MessageCode,
     needs_reply: bool,
     length: u32,
 }
 
 impl MessageHeader {
     fn read(bytes: &[u8]) -> Result<Self, FrameError> {
-        let (code, flags, length) = (Code(word(bytes, 0)), word(bytes, 4), word(bytes, 8));
+        let (code, flags, length) = (MessageCode(word(bytes, 0)), word(bytes, 4), word(bytes, 8));
         if flags & VERSION_MASK != VERSION {
             return Err(FrameError::Version { flags });
         }
@@ -338,30 +338,33 @@ fn half(bytes: &[u8], at: usize) -> u16 {
 
 /// Parses the request in a payload.
 fn request<D>(
-    code: Code,
+    code: MessageCode,
     payload: &[u8],
     descriptors: &mut Vec<D>,
-) -> Result<Request<D>, MessageError> {
+) -> Result<VhostRequest<D>, MessageError> {
     let body = Body {
         payload,
         descriptors,
     };
     match code {
-        Code::SET_MEM_TABLE => body.table(),
-        Code::SET_VRING_NUM | Code::SET_VRING_BASE | Code::GET_VRING_BASE | Code::VRING_KICK => {
-            body.state(code)
+        MessageCode::SET_MEM_TABLE => body.table(),
+        MessageCode::SET_VRING_NUM
+        | MessageCode::SET_VRING_BASE
+        | MessageCode::GET_VRING_BASE
+        | MessageCode::VRING_KICK => body.state(code),
+        MessageCode::SET_VRING_ENABLE => body.enable(),
+        MessageCode::SET_VRING_ADDR => body.addresses(),
+        MessageCode::SET_VRING_KICK | MessageCode::SET_VRING_CALL | MessageCode::SET_VRING_ERR => {
+            body.event(code)
         }
-        Code::SET_VRING_ENABLE => body.enable(),
-        Code::SET_VRING_ADDR => body.addresses(),
-        Code::SET_VRING_KICK | Code::SET_VRING_CALL | Code::SET_VRING_ERR => body.event(code),
-        Code::GET_CONFIG | Code::SET_CONFIG => body.config(code),
-        Code::GET_INFLIGHT_FD | Code::SET_INFLIGHT_FD => body.inflight(code),
-        Code::ADD_MEM_REG | Code::REM_MEM_REG => body.region(code),
-        Code::SET_FEATURES => Ok(Request::SetFeatures(body.value()?)),
-        Code::SET_PROTOCOL_FEATURES => Ok(Request::SetProtocolFeatures(body.value()?)),
-        Code::SET_BACKEND_REQ_FD => {
+        MessageCode::GET_CONFIG | MessageCode::SET_CONFIG => body.config(code),
+        MessageCode::GET_INFLIGHT_FD | MessageCode::SET_INFLIGHT_FD => body.inflight(code),
+        MessageCode::ADD_MEM_REG | MessageCode::REM_MEM_REG => body.region(code),
+        MessageCode::SET_FEATURES => Ok(VhostRequest::SetFeatures(body.value()?)),
+        MessageCode::SET_PROTOCOL_FEATURES => Ok(VhostRequest::SetProtocolFeatures(body.value()?)),
+        MessageCode::SET_BACKEND_REQ_FD => {
             body.length(0)?;
-            Ok(Request::SetBackendReqFd(body.take_descriptor()?))
+            Ok(VhostRequest::SetBackendReqFd(body.take_descriptor()?))
         }
         other => body.parse_empty(other),
     }
@@ -397,15 +400,15 @@ impl<D> Body<'_, D> {
     }
 
     /// Parses messages that consist of their code alone.
-    fn parse_empty(self, code: Code) -> Result<Request<D>, MessageError> {
+    fn parse_empty(self, code: MessageCode) -> Result<VhostRequest<D>, MessageError> {
         let request = match code {
-            Code::GET_FEATURES => Request::GetFeatures,
-            Code::SET_OWNER => Request::SetOwner,
-            Code::RESET_OWNER => Request::ResetOwner,
-            Code::GET_PROTOCOL_FEATURES => Request::GetProtocolFeatures,
-            Code::GET_QUEUE_NUM => Request::GetQueueNum,
-            Code::RESET_DEVICE => Request::ResetDevice,
-            Code::GET_MAX_MEM_SLOTS => Request::GetMaxMemSlots,
+            MessageCode::GET_FEATURES => VhostRequest::GetFeatures,
+            MessageCode::SET_OWNER => VhostRequest::SetOwner,
+            MessageCode::RESET_OWNER => VhostRequest::ResetOwner,
+            MessageCode::GET_PROTOCOL_FEATURES => VhostRequest::GetProtocolFeatures,
+            MessageCode::GET_QUEUE_NUM => VhostRequest::GetQueueNum,
+            MessageCode::RESET_DEVICE => VhostRequest::ResetDevice,
+            MessageCode::GET_MAX_MEM_SLOTS => VhostRequest::GetMaxMemSlots,
             _ => return Err(MessageError::Unknown),
         };
         self.length(0)?;
@@ -419,7 +422,7 @@ impl<D> Body<'_, D> {
         Ok(double(self.payload, 0))
     }
 
-    fn table(self) -> Result<Request<D>, MessageError> {
+    fn table(self) -> Result<VhostRequest<D>, MessageError> {
         let length = self.payload.len() as u32;
         if length < 8 {
             return Err(MessageError::Length(length));
@@ -437,7 +440,7 @@ impl<D> Body<'_, D> {
         }
         self.descriptors(count as usize)?;
         let regions = self.payload[8..end].chunks_exact(Region::LEN);
-        Ok(Request::SetMemTable(
+        Ok(VhostRequest::SetMemTable(
             regions
                 .map(Region::read)
                 .zip(self.descriptors.drain(..))
@@ -445,33 +448,33 @@ impl<D> Body<'_, D> {
         ))
     }
 
-    fn state(self, code: Code) -> Result<Request<D>, MessageError> {
+    fn state(self, code: MessageCode) -> Result<VhostRequest<D>, MessageError> {
         self.length(8)?;
         self.descriptors(0)?;
         let (queue, value) = (word(self.payload, 0), word(self.payload, 4));
         match code {
-            Code::SET_VRING_NUM => {
+            MessageCode::SET_VRING_NUM => {
                 // The size is sent in 32 bits, but a split queue has at most 2^15 entries.
                 let size = u16::try_from(value).ok();
                 let size = size.filter(|s| s.is_power_of_two() && *s <= QUEUE_SIZE_MAX);
                 let size = size.ok_or(MessageError::QueueSize(value))?;
-                Ok(Request::SetVringNum { queue, size })
+                Ok(VhostRequest::SetVringNum { queue, size })
             }
-            Code::SET_VRING_BASE => {
+            MessageCode::SET_VRING_BASE => {
                 let base = u16::try_from(value).map_err(|_| MessageError::QueueBase(value))?;
-                Ok(Request::SetVringBase { queue, base })
+                Ok(VhostRequest::SetVringBase { queue, base })
             }
-            Code::VRING_KICK => Ok(Request::VringKick { queue }),
-            _ => Ok(Request::GetVringBase { queue }),
+            MessageCode::VRING_KICK => Ok(VhostRequest::VringKick { queue }),
+            _ => Ok(VhostRequest::GetVringBase { queue }),
         }
     }
 
-    fn enable(self) -> Result<Request<D>, MessageError> {
+    fn enable(self) -> Result<VhostRequest<D>, MessageError> {
         self.length(8)?;
         self.descriptors(0)?;
         let queue = word(self.payload, 0);
         match word(self.payload, 4) {
-            value @ (0 | 1) => Ok(Request::SetVringEnable {
+            value @ (0 | 1) => Ok(VhostRequest::SetVringEnable {
                 queue,
                 enabled: value == 1,
             }),
@@ -479,10 +482,10 @@ impl<D> Body<'_, D> {
         }
     }
 
-    fn addresses(self) -> Result<Request<D>, MessageError> {
+    fn addresses(self) -> Result<VhostRequest<D>, MessageError> {
         self.length(40)?;
         self.descriptors(0)?;
-        Ok(Request::SetVringAddr(RingAddresses {
+        Ok(VhostRequest::SetVringAddr(RingAddresses {
             queue: word(self.payload, 0),
             // Bit 0 is `VHOST_VRING_F_LOG`, the only flag.
             logged: word(self.payload, 4) & 1 != 0,
@@ -493,7 +496,7 @@ impl<D> Body<'_, D> {
         }))
     }
 
-    fn event(self, code: Code) -> Result<Request<D>, MessageError> {
+    fn event(self, code: MessageCode) -> Result<VhostRequest<D>, MessageError> {
         self.length(8)?;
         let value = double(self.payload, 0);
         // The lowest byte is the number of the queue, and bit 8 states that there is no descriptor.
@@ -505,13 +508,13 @@ impl<D> Body<'_, D> {
             Some(self.take_descriptor()?)
         };
         Ok(match code {
-            Code::SET_VRING_KICK => Request::SetVringKick { queue, descriptor },
-            Code::SET_VRING_CALL => Request::SetVringCall { queue, descriptor },
-            _ => Request::SetVringErr { queue, descriptor },
+            MessageCode::SET_VRING_KICK => VhostRequest::SetVringKick { queue, descriptor },
+            MessageCode::SET_VRING_CALL => VhostRequest::SetVringCall { queue, descriptor },
+            _ => VhostRequest::SetVringErr { queue, descriptor },
         })
     }
 
-    fn config(self, code: Code) -> Result<Request<D>, MessageError> {
+    fn config(self, code: MessageCode) -> Result<VhostRequest<D>, MessageError> {
         let length = self.payload.len();
         if length < CONFIG_HEADER_LEN {
             return Err(MessageError::Length(length as u32));
@@ -524,17 +527,17 @@ impl<D> Body<'_, D> {
         }
         self.length(CONFIG_HEADER_LEN + size as usize)?;
         self.descriptors(0)?;
-        Ok(if code == Code::GET_CONFIG {
-            Request::GetConfig { offset, size }
+        Ok(if code == MessageCode::GET_CONFIG {
+            VhostRequest::GetConfig { offset, size }
         } else {
             let data = self.payload[CONFIG_HEADER_LEN..].to_vec();
-            Request::SetConfig { offset, data }
+            VhostRequest::SetConfig { offset, data }
         })
     }
 
     /// Parses the description of in-flight memory. The structure has 20 bytes, or 24 if a compiler
     /// has padded it.
-    fn inflight(self, code: Code) -> Result<Request<D>, MessageError> {
+    fn inflight(self, code: MessageCode) -> Result<VhostRequest<D>, MessageError> {
         if !matches!(self.payload.len(), 20 | 24) {
             return Err(MessageError::Length(self.payload.len() as u32));
         }
@@ -544,23 +547,26 @@ impl<D> Body<'_, D> {
             queues: half(self.payload, 16),
             queue_size: half(self.payload, 18),
         };
-        if code == Code::SET_INFLIGHT_FD {
-            return Ok(Request::SetInflightFd(inflight, self.take_descriptor()?));
+        if code == MessageCode::SET_INFLIGHT_FD {
+            return Ok(VhostRequest::SetInflightFd(
+                inflight,
+                self.take_descriptor()?,
+            ));
         }
         self.descriptors(0)?;
-        Ok(Request::GetInflightFd(inflight))
+        Ok(VhostRequest::GetInflightFd(inflight))
     }
 
-    fn region(self, code: Code) -> Result<Request<D>, MessageError> {
+    fn region(self, code: MessageCode) -> Result<VhostRequest<D>, MessageError> {
         self.length(8 + Region::LEN)?;
         let region = Region::read(&self.payload[8..]);
-        if code == Code::ADD_MEM_REG {
-            return Ok(Request::AddMemReg(region, self.take_descriptor()?));
+        if code == MessageCode::ADD_MEM_REG {
+            return Ok(VhostRequest::AddMemReg(region, self.take_descriptor()?));
         }
         // Some front ends send the region's descriptor, which the protocol allows. It is not used.
         if self.descriptors.len() > 1 {
             return Err(MessageError::Descriptors(self.descriptors.len()));
         }
-        Ok(Request::RemMemReg(region))
+        Ok(VhostRequest::RemMemReg(region))
     }
 }

@@ -6,7 +6,7 @@
 //! are in the guest's memory. All numbers are in the byte order of the machine.
 //!
 //! Descriptors arrive next to the bytes of the message to which they belong. This module accepts
-//! any type for them. The caller decides which features to offer. [`Request`] contains the messages
+//! any type for them. The caller decides which features to offer. [`VhostRequest`] contains the messages
 //! that a disk can need, and all others result in [`MessageError::Unknown`].
 //!
 //! ```
@@ -34,6 +34,8 @@ mod reply;
 mod tests;
 
 pub use constants::*;
-pub use message::{Assembler, FrameError, Inflight, Message, MessageError, Request, RingAddresses};
+pub use message::{
+    Assembler, FrameError, Inflight, Message, MessageError, RingAddresses, VhostRequest,
+};
 pub use region::{Region, RegionError, check_joining};
-pub use reply::{CALL_ANSWER_LEN, Reply, append_call, append_config_changed};
+pub use reply::{CALL_ANSWER_LEN, VhostReply, append_call, append_config_changed};

@@ -1,13 +1,13 @@
 //! Replies of the back end, and the messages that it sends on its own.
 
 use super::constants::{
-    BACKEND_CONFIG_CHANGE, BACKEND_VRING_CALL, Code, NEED_REPLY, REPLY, VERSION,
+    BACKEND_CONFIG_CHANGE, BACKEND_VRING_CALL, MessageCode, NEED_REPLY, REPLY, VERSION,
 };
 use super::message::Inflight;
 
 /// A reply to a message of the front end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reply<'a> {
+pub enum VhostReply<'a> {
     /// A number, such as features or the maximum number of queues or regions.
     Value(u64),
     /// The result of a message whose sender requested it (`REPLY_ACK`).
@@ -39,9 +39,9 @@ pub enum Reply<'a> {
     },
 }
 
-impl Reply<'_> {
+impl VhostReply<'_> {
     /// Appends the reply to the message with this code.
-    pub fn append(&self, code: Code, out: &mut Vec<u8>) {
+    pub fn append(&self, code: MessageCode, out: &mut Vec<u8>) {
         let start = out.len();
         header(code, REPLY, out);
         match self {
@@ -78,7 +78,7 @@ impl Reply<'_> {
 
 /// Appends the message that the configuration space has changed.
 pub fn append_config_changed(out: &mut Vec<u8>) {
-    header(Code(BACKEND_CONFIG_CHANGE), 0, out);
+    header(MessageCode(BACKEND_CONFIG_CHANGE), 0, out);
 }
 
 /// The length in bytes of the front end's reply to [`append_call`].
@@ -88,13 +88,13 @@ pub const CALL_ANSWER_LEN: usize = super::HEADER_LEN + 8;
 /// ([`INBAND_NOTIFICATIONS`](super::feature::INBAND_NOTIFICATIONS)).
 pub fn append_call(queue: u32, out: &mut Vec<u8>) {
     let start = out.len();
-    header(Code(BACKEND_VRING_CALL), NEED_REPLY, out);
+    header(MessageCode(BACKEND_VRING_CALL), NEED_REPLY, out);
     out.extend(queue.to_ne_bytes());
     out.extend(0u32.to_ne_bytes());
     out[start + 8..start + 12].copy_from_slice(&8u32.to_ne_bytes());
 }
 
-fn header(code: Code, flags: u32, out: &mut Vec<u8>) {
+fn header(code: MessageCode, flags: u32, out: &mut Vec<u8>) {
     out.extend(code.0.to_ne_bytes());
     out.extend((VERSION | flags).to_ne_bytes());
     out.extend(0u32.to_ne_bytes());

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn message(code: Code, flags: u32, payload: &[u8]) -> Vec<u8> {
+fn message(code: MessageCode, flags: u32, payload: &[u8]) -> Vec<u8> {
     let words = [code.0, flags, payload.len() as u32].map(u32::to_ne_bytes);
     [words.as_flattened(), payload].concat()
 }
@@ -19,14 +19,18 @@ fn understand(bytes: &[u8], descriptors: u32) -> Result<Option<Message<u32>>, Fr
         let count = room.len().min(bytes.len() - at);
         room[..count].copy_from_slice(&bytes[at..at + count]);
         at += count;
-        let message = assembler.filled(count, 0..descriptors.take().unwrap_or(0))?;
+        let message = assembler.on_received(count, 0..descriptors.take().unwrap_or(0))?;
         if message.is_some() || at == bytes.len() {
             return Ok(message);
         }
     }
 }
 
-fn request(code: Code, payload: &[u8], descriptors: u32) -> Result<Request<u32>, MessageError> {
+fn request(
+    code: MessageCode,
+    payload: &[u8],
+    descriptors: u32,
+) -> Result<VhostRequest<u32>, MessageError> {
     let understood = understand(&message(code, 1, payload), descriptors);
     understood.unwrap().expect("a whole message").request
 }
@@ -56,9 +60,9 @@ fn messages_have_the_bytes_of_the_protocol() {
     // SET_VRING_ENABLE (18) with version 1 and NEED_REPLY (bit 3), 8 bytes: queue 2, enabled.
     let bytes = [18, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0];
     let understood = understand(&bytes, 0).unwrap().unwrap();
-    assert_eq!(understood.code, Code::SET_VRING_ENABLE);
+    assert_eq!(understood.code, MessageCode::SET_VRING_ENABLE);
     assert!(understood.needs_reply);
-    let enable = Request::SetVringEnable {
+    let enable = VhostRequest::SetVringEnable {
         queue: 2,
         enabled: true,
     };
@@ -66,21 +70,21 @@ fn messages_have_the_bytes_of_the_protocol() {
 
     // Replies have version 1 and REPLY (bit 2), hence flags of 5.
     let mut out = Vec::new();
-    Reply::Value(0x0102).append(Code::GET_FEATURES, &mut out);
+    VhostReply::Value(0x0102).append(MessageCode::GET_FEATURES, &mut out);
     let value = [1, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
     assert_eq!(out, value);
     out.clear();
     // ADD_MEM_REG (37) is answered with 1, because zero means success.
-    Reply::Ack { done: false }.append(Code::ADD_MEM_REG, &mut out);
+    VhostReply::Ack { done: false }.append(MessageCode::ADD_MEM_REG, &mut out);
     let refused = [37, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(out, refused);
     out.clear();
-    let base = Reply::Base {
+    let base = VhostReply::Base {
         queue: 3,
         base: 0xfffe,
     };
     // GET_VRING_BASE (11): the index of 16 bits is sent in 32 bits.
-    base.append(Code::GET_VRING_BASE, &mut out);
+    base.append(MessageCode::GET_VRING_BASE, &mut out);
     let stopped = [
         11, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0, 0xfe, 0xff, 0, 0,
     ];
@@ -94,20 +98,20 @@ fn messages_have_the_bytes_of_the_protocol() {
 #[test]
 fn a_configuration_space_is_answered_with_its_place_or_with_nothing() {
     let mut out = Vec::new();
-    let config = Reply::Config {
+    let config = VhostReply::Config {
         offset: 4,
         data: Some(&[1, 2, 3]),
     };
-    config.append(Code::GET_CONFIG, &mut out);
+    config.append(MessageCode::GET_CONFIG, &mut out);
     // The reply has a header of 12 bytes (offset, size, flags) and the three bytes.
     let expected = [words(&[24, 5, 15, 4, 3, 0]), vec![1, 2, 3]].concat();
     assert_eq!(out, expected);
     out.clear();
-    let none = Reply::Config {
+    let none = VhostReply::Config {
         offset: 4,
         data: None,
     };
-    none.append(Code::GET_CONFIG, &mut out);
+    none.append(MessageCode::GET_CONFIG, &mut out);
     // An empty payload reports that there is no such range.
     assert_eq!(out, words(&[24, 5, 0]));
 }
@@ -123,27 +127,30 @@ fn in_flight_memory_is_answered_in_the_length_of_the_request() {
     // 20 bytes of fields, or 24 if the compiler of the front end pads the structure.
     for length in [20, 24] {
         let mut out = Vec::new();
-        Reply::Inflight { inflight, length }.append(Code::GET_INFLIGHT_FD, &mut out);
+        VhostReply::Inflight { inflight, length }.append(MessageCode::GET_INFLIGHT_FD, &mut out);
         assert_eq!(out.len(), HEADER_LEN + length as usize);
         assert_eq!(out[8..12], length.to_ne_bytes());
         let payload = &out[HEADER_LEN..];
-        let asked = request(Code::GET_INFLIGHT_FD, payload, 0);
-        assert_eq!(asked, Ok(Request::GetInflightFd(inflight)));
-        let given = request(Code::SET_INFLIGHT_FD, payload, 1);
-        assert_eq!(given, Ok(Request::SetInflightFd(inflight, 0)));
+        let asked = request(MessageCode::GET_INFLIGHT_FD, payload, 0);
+        assert_eq!(asked, Ok(VhostRequest::GetInflightFd(inflight)));
+        let given = request(MessageCode::SET_INFLIGHT_FD, payload, 1);
+        assert_eq!(given, Ok(VhostRequest::SetInflightFd(inflight, 0)));
     }
 }
 
 #[test]
 fn every_message_without_a_payload_is_understood() {
     for (code, expected) in [
-        (Code::GET_FEATURES, Request::GetFeatures),
-        (Code::SET_OWNER, Request::SetOwner),
-        (Code::RESET_OWNER, Request::ResetOwner),
-        (Code::GET_PROTOCOL_FEATURES, Request::GetProtocolFeatures),
-        (Code::GET_QUEUE_NUM, Request::GetQueueNum),
-        (Code::RESET_DEVICE, Request::ResetDevice),
-        (Code::GET_MAX_MEM_SLOTS, Request::GetMaxMemSlots),
+        (MessageCode::GET_FEATURES, VhostRequest::GetFeatures),
+        (MessageCode::SET_OWNER, VhostRequest::SetOwner),
+        (MessageCode::RESET_OWNER, VhostRequest::ResetOwner),
+        (
+            MessageCode::GET_PROTOCOL_FEATURES,
+            VhostRequest::GetProtocolFeatures,
+        ),
+        (MessageCode::GET_QUEUE_NUM, VhostRequest::GetQueueNum),
+        (MessageCode::RESET_DEVICE, VhostRequest::ResetDevice),
+        (MessageCode::GET_MAX_MEM_SLOTS, VhostRequest::GetMaxMemSlots),
     ] {
         assert_eq!(request(code, &[], 0), Ok(expected), "{code}");
         let long = request(code, &[0], 0);
@@ -154,14 +161,14 @@ fn every_message_without_a_payload_is_understood() {
 }
 
 /// Asserts that each message is parsed as the given request.
-fn assert_understood<const N: usize>(rows: [(Code, Vec<u8>, u32, Request<u32>); N]) {
+fn assert_understood<const N: usize>(rows: [(MessageCode, Vec<u8>, u32, VhostRequest<u32>); N]) {
     for (code, payload, descriptors, expected) in rows {
         assert_eq!(request(code, &payload, descriptors), Ok(expected), "{code}");
     }
 }
 
 /// Asserts that each message is refused with its error.
-fn assert_refused<const N: usize>(rows: [(Code, Vec<u8>, u32, MessageError); N]) {
+fn assert_refused<const N: usize>(rows: [(MessageCode, Vec<u8>, u32, MessageError); N]) {
     for (code, payload, descriptors, error) in rows {
         let refused = request(code, &payload, descriptors);
         assert_eq!(refused, Err(error), "{code}: {error}");
@@ -175,34 +182,34 @@ fn features_and_the_configuration_space_are_understood() {
     let set = [words(&[32, 1, 0]), vec![1]].concat();
     assert_understood([
         (
-            Code::SET_FEATURES,
+            MessageCode::SET_FEATURES,
             doubles(&[5]),
             0,
-            Request::SetFeatures(5),
+            VhostRequest::SetFeatures(5),
         ),
         (
-            Code::SET_PROTOCOL_FEATURES,
+            MessageCode::SET_PROTOCOL_FEATURES,
             doubles(&[6]),
             0,
-            Request::SetProtocolFeatures(6),
+            VhostRequest::SetProtocolFeatures(6),
         ),
         (
-            Code::SET_BACKEND_REQ_FD,
+            MessageCode::SET_BACKEND_REQ_FD,
             vec![],
             1,
-            Request::SetBackendReqFd(0),
+            VhostRequest::SetBackendReqFd(0),
         ),
         (
-            Code::GET_CONFIG,
+            MessageCode::GET_CONFIG,
             get,
             0,
-            Request::GetConfig { offset: 0, size },
+            VhostRequest::GetConfig { offset: 0, size },
         ),
         (
-            Code::SET_CONFIG,
+            MessageCode::SET_CONFIG,
             set,
             0,
-            Request::SetConfig { offset, data },
+            VhostRequest::SetConfig { offset, data },
         ),
     ]);
 }
@@ -212,12 +219,17 @@ fn regions_of_memory_are_understood() {
     let slot = [vec![0; 8], region_bytes()].concat();
     let table = [words(&[2, 0]), region_bytes(), region_bytes()].concat();
     let both = vec![(REGION, 0), (REGION, 1)];
-    let (add, remove) = (Code::ADD_MEM_REG, Code::REM_MEM_REG);
+    let (add, remove) = (MessageCode::ADD_MEM_REG, MessageCode::REM_MEM_REG);
     assert_understood([
-        (Code::SET_MEM_TABLE, table, 2, Request::SetMemTable(both)),
-        (add, slot.clone(), 1, Request::AddMemReg(REGION, 0)),
-        (remove, slot.clone(), 0, Request::RemMemReg(REGION)),
-        (remove, slot, 1, Request::RemMemReg(REGION)),
+        (
+            MessageCode::SET_MEM_TABLE,
+            table,
+            2,
+            VhostRequest::SetMemTable(both),
+        ),
+        (add, slot.clone(), 1, VhostRequest::AddMemReg(REGION, 0)),
+        (remove, slot.clone(), 0, VhostRequest::RemMemReg(REGION)),
+        (remove, slot, 1, VhostRequest::RemMemReg(REGION)),
     ]);
 }
 
@@ -236,28 +248,28 @@ fn settings_of_queues_are_parsed() {
     let place = [words(&[queue, 0]), doubles(&[1, 2, 3, u64::MAX])].concat();
     assert_understood([
         (
-            Code::SET_VRING_NUM,
+            MessageCode::SET_VRING_NUM,
             words(&[queue, 128]),
             0,
-            Request::SetVringNum { queue, size },
+            VhostRequest::SetVringNum { queue, size },
         ),
         (
-            Code::SET_VRING_BASE,
+            MessageCode::SET_VRING_BASE,
             words(&[queue, 0xffff]),
             0,
-            Request::SetVringBase { queue, base },
+            VhostRequest::SetVringBase { queue, base },
         ),
         (
-            Code::GET_VRING_BASE,
+            MessageCode::GET_VRING_BASE,
             words(&[queue, 9]),
             0,
-            Request::GetVringBase { queue },
+            VhostRequest::GetVringBase { queue },
         ),
         (
-            Code::SET_VRING_ADDR,
+            MessageCode::SET_VRING_ADDR,
             place,
             0,
-            Request::SetVringAddr(addresses),
+            VhostRequest::SetVringAddr(addresses),
         ),
     ]);
 }
@@ -270,15 +282,15 @@ fn descriptors_of_queues_may_be_missing_if_that_is_said() {
     let queue = 3;
     let descriptor = Some(0);
     for code in [
-        Code::SET_VRING_KICK,
-        Code::SET_VRING_CALL,
-        Code::SET_VRING_ERR,
+        MessageCode::SET_VRING_KICK,
+        MessageCode::SET_VRING_CALL,
+        MessageCode::SET_VRING_ERR,
     ] {
         let given = request(code, &one, 1).unwrap();
         let expected = match code {
-            Code::SET_VRING_KICK => Request::SetVringKick { queue, descriptor },
-            Code::SET_VRING_CALL => Request::SetVringCall { queue, descriptor },
-            _ => Request::SetVringErr { queue, descriptor },
+            MessageCode::SET_VRING_KICK => VhostRequest::SetVringKick { queue, descriptor },
+            MessageCode::SET_VRING_CALL => VhostRequest::SetVringCall { queue, descriptor },
+            _ => VhostRequest::SetVringErr { queue, descriptor },
         };
         assert_eq!(given, expected);
         assert!(request(code, &none, 0).is_ok());
@@ -295,41 +307,51 @@ fn invalid_messages_have_errors_of_their_own() {
     let two = [words(&[2, 0]), region_bytes(), region_bytes()].concat();
     assert_refused([
         // Code 26 is not in the table, and SET_LOG_BASE is known but not offered.
-        (Code(26), vec![], 0, Unknown),
-        (Code::SET_LOG_BASE, vec![0; 16], 1, Unknown),
-        (Code::SET_FEATURES, vec![0; 7], 0, Length(7)),
-        (Code::SET_FEATURES, vec![0; 8], 1, Descriptors(1)),
-        (Code::SET_MEM_TABLE, vec![0; 4], 0, Length(4)),
-        (Code::SET_MEM_TABLE, vec![0; 8], 0, Regions(0)),
+        (MessageCode(26), vec![], 0, Unknown),
+        (MessageCode::SET_LOG_BASE, vec![0; 16], 1, Unknown),
+        (MessageCode::SET_FEATURES, vec![0; 7], 0, Length(7)),
+        (MessageCode::SET_FEATURES, vec![0; 8], 1, Descriptors(1)),
+        (MessageCode::SET_MEM_TABLE, vec![0; 4], 0, Length(4)),
+        (MessageCode::SET_MEM_TABLE, vec![0; 8], 0, Regions(0)),
         // Nine regions are one more than a table may have.
         (
-            Code::SET_MEM_TABLE,
+            MessageCode::SET_MEM_TABLE,
             [words(&[9, 0]), vec![0; 260 - 8]].concat(),
             8,
             Regions(9),
         ),
-        (Code::SET_MEM_TABLE, two.clone(), 1, Descriptors(1)),
-        (Code::SET_MEM_TABLE, two.clone(), 3, Descriptors(3)),
+        (MessageCode::SET_MEM_TABLE, two.clone(), 1, Descriptors(1)),
+        (MessageCode::SET_MEM_TABLE, two.clone(), 3, Descriptors(3)),
         // A table of two regions has 8 + 2 · 32 = 72 bytes, so the last byte is missing.
-        (Code::SET_MEM_TABLE, two[..71].to_vec(), 2, Length(71)),
-        (Code::SET_VRING_NUM, words(&[0, 0]), 0, QueueSize(0)),
-        // 96 is not a power of two, and 65,536 is one but exceeds the maximum of 32,768.
-        (Code::SET_VRING_NUM, words(&[0, 96]), 0, QueueSize(96)),
         (
-            Code::SET_VRING_NUM,
+            MessageCode::SET_MEM_TABLE,
+            two[..71].to_vec(),
+            2,
+            Length(71),
+        ),
+        (MessageCode::SET_VRING_NUM, words(&[0, 0]), 0, QueueSize(0)),
+        // 96 is not a power of two, and 65,536 is one but exceeds the maximum of 32,768.
+        (
+            MessageCode::SET_VRING_NUM,
+            words(&[0, 96]),
+            0,
+            QueueSize(96),
+        ),
+        (
+            MessageCode::SET_VRING_NUM,
             words(&[0, 65_536]),
             0,
             QueueSize(65_536),
         ),
         (
-            Code::SET_VRING_BASE,
+            MessageCode::SET_VRING_BASE,
             words(&[0, 65_536]),
             0,
             QueueBase(65_536),
         ),
-        (Code::SET_VRING_ENABLE, words(&[0, 2]), 0, Enable(2)),
-        (Code::SET_VRING_ADDR, vec![0; 32], 0, Length(32)),
-        (Code::SET_BACKEND_REQ_FD, vec![], 0, Descriptors(0)),
+        (MessageCode::SET_VRING_ENABLE, words(&[0, 2]), 0, Enable(2)),
+        (MessageCode::SET_VRING_ADDR, vec![0; 32], 0, Length(32)),
+        (MessageCode::SET_BACKEND_REQ_FD, vec![], 0, Descriptors(0)),
     ]);
 }
 
@@ -339,27 +361,27 @@ fn invalid_ranges_in_messages_have_errors_of_their_own() {
     // Ranges without bytes, with an overflow, and that end at byte 257 of 256.
     let place = |offset, size| (words(&[offset, size, 0]), Config { offset, size });
     for (code, (payload, error)) in [
-        (Code::GET_CONFIG, place(0, 0)),
-        (Code::GET_CONFIG, place(u32::MAX, 2)),
-        (Code::SET_CONFIG, place(250, 7)),
+        (MessageCode::GET_CONFIG, place(0, 0)),
+        (MessageCode::GET_CONFIG, place(u32::MAX, 2)),
+        (MessageCode::SET_CONFIG, place(250, 7)),
     ] {
         assert_refused([(code, payload, 0, error)]);
     }
     assert_refused([
-        (Code::GET_CONFIG, vec![0; 11], 0, Length(11)),
-        (Code::SET_CONFIG, words(&[0, 4, 0]), 0, Length(12)),
-        (Code::GET_INFLIGHT_FD, vec![0; 21], 0, Length(21)),
-        (Code::GET_INFLIGHT_FD, vec![0; 20], 1, Descriptors(1)),
-        (Code::SET_INFLIGHT_FD, vec![0; 20], 0, Descriptors(0)),
-        (Code::ADD_MEM_REG, vec![0; 40], 0, Descriptors(0)),
-        (Code::ADD_MEM_REG, vec![0; 32], 1, Length(32)),
-        (Code::REM_MEM_REG, vec![0; 40], 2, Descriptors(2)),
+        (MessageCode::GET_CONFIG, vec![0; 11], 0, Length(11)),
+        (MessageCode::SET_CONFIG, words(&[0, 4, 0]), 0, Length(12)),
+        (MessageCode::GET_INFLIGHT_FD, vec![0; 21], 0, Length(21)),
+        (MessageCode::GET_INFLIGHT_FD, vec![0; 20], 1, Descriptors(1)),
+        (MessageCode::SET_INFLIGHT_FD, vec![0; 20], 0, Descriptors(0)),
+        (MessageCode::ADD_MEM_REG, vec![0; 40], 0, Descriptors(0)),
+        (MessageCode::ADD_MEM_REG, vec![0; 32], 1, Length(32)),
+        (MessageCode::REM_MEM_REG, vec![0; 40], 2, Descriptors(2)),
     ]);
 }
 
 #[test]
 fn a_foreign_stream_is_refused_with_its_header() {
-    let get = Code::GET_FEATURES;
+    let get = MessageCode::GET_FEATURES;
     for (bytes, error) in [
         // Versions 0 and 2, then a reply (bit 2).
         (message(get, 0, &[]), FrameError::Version { flags: 0 }),
@@ -485,7 +507,7 @@ fn features_are_bits() {
 #[test]
 fn a_reply_is_needed_only_if_it_is_requested() {
     for (flags, needs_reply) in [(1, false), (9, true)] {
-        let bytes = message(Code::SET_OWNER, flags, &[]);
+        let bytes = message(MessageCode::SET_OWNER, flags, &[]);
         let understood = understand(&bytes, 0).unwrap().unwrap();
         assert_eq!(understood.needs_reply, needs_reply);
     }
@@ -494,7 +516,7 @@ fn a_reply_is_needed_only_if_it_is_requested() {
 #[test]
 fn the_longest_message_is_not_too_long() {
     let header = |length: usize| {
-        let bytes = message(Code::SET_CONFIG, 1, &vec![0; length]);
+        let bytes = message(MessageCode::SET_CONFIG, 1, &vec![0; length]);
         understand(&bytes[..HEADER_LEN], 0)
     };
     assert!(matches!(header(PAYLOAD_MAX), Ok(None)));

@@ -5,7 +5,7 @@ pub const CONFIG_LEN: usize = 60;
 
 /// The content of the configuration space. Fields whose feature is not offered are 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Config {
+pub struct ConfigSpace {
     /// The disk's size in sectors.
     pub capacity: u64,
     /// The maximum number of segments of a request (`SEG_MAX`).
@@ -35,7 +35,7 @@ pub struct Config {
     pub may_unmap: bool,
 }
 
-impl Config {
+impl ConfigSpace {
     /// The position of [`write_back`](Self::write_back), the only byte that a driver may write.
     pub const WRITE_BACK: usize = 32;
 
@@ -75,7 +75,7 @@ mod tests {
     /// Offsets as in the specification's `struct virtio_blk_config` (virtio 1.2, section 5.2.4).
     #[test]
     fn the_bytes_stand_where_the_specification_has_them() {
-        let config = Config {
+        let config = ConfigSpace {
             capacity: 0x0102_0304_0506_0708,
             segments: 0x1112_1314,
             block: 0x1000,
@@ -104,6 +104,6 @@ mod tests {
             [0x74, 0x73, 0x72, 0x71, 2, 0, 0, 0, 1, 0, 0, 0],
         ];
         assert_eq!(config.encode()[..], expected.concat());
-        assert_eq!(config.encode()[Config::WRITE_BACK], 1);
+        assert_eq!(config.encode()[ConfigSpace::WRITE_BACK], 1);
     }
 }

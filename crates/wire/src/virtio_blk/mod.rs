@@ -6,22 +6,23 @@
 //!
 //! # Serving a request
 //! 1. Take a chain from the queue ([`Device::take`](crate::ring::split::Device::take)).
-//! 2. Parse it with [`Request::parse`], which reads the necessary parts of guest memory exactly
-//!    once and checks everything against [`Rules`] and the guest's regions. A refused request has a
+//! 2. Parse it with [`BlkRequest::parse`], which reads the necessary parts of guest memory exactly
+//!    once and checks everything against [`BlkRules`] and the guest's regions. A refused request has a
 //!    reason ([`BlkRequestError`]) and a status.
-//! 3. Transfer the data between [`Request::data`] and the drive, write the [`Status`] to
-//!    [`Request::status`], and return the head with [`Request::written`].
+//! 3. Transfer the data between [`BlkRequest::data`] and the drive, write the [`Status`] to
+//!    [`BlkRequest::status`], and return the head with [`BlkRequest::written`].
 
 mod config;
 pub mod feature;
 mod request;
 mod rules;
 
-pub use config::{CONFIG_LEN, Config};
+pub use config::{CONFIG_LEN, ConfigSpace};
 pub use request::{
-    BlkRequestError, Command, DiskRange, HEADER, ID_LEN, RANGE, RefusedBlkRequest, Request, Status,
+    BlkCommand, BlkRequest, BlkRequestError, DiskRange, HEADER, ID_LEN, RANGE, RefusedBlkRequest,
+    Status,
 };
-pub use rules::{RangeLimits, Rules};
+pub use rules::{BlkRules, RangeLimits};
 
 /// The length of a sector in bytes. Positions, capacities and limits are counted in sectors,
 /// whatever the block size is.

@@ -1,20 +1,20 @@
 //! Parser that converts a chain of buffers into a request, with all checks.
 
-use super::{RangeLimits, Rules, SECTOR};
-use crate::ring::split::{Buffer, Chain};
+use super::{BlkRules, RangeLimits, SECTOR};
+use crate::ring::split::{Buffer, BufferChain};
 use crate::ring::{Guest, OutsideGuestError};
 
 /// The length of a request's header in bytes.
 pub const HEADER: usize = 16;
 /// The length of one range of a discard in bytes.
 pub const RANGE: usize = 16;
-/// The length in bytes of the device's name, as [`Command::GetId`] returns it. Shorter names are
+/// The length in bytes of the device's name, as [`BlkCommand::GetId`] returns it. Shorter names are
 /// padded with zeroes.
 pub const ID_LEN: usize = 20;
 
 /// The command of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Command {
+pub enum BlkCommand {
     /// Reads from the disk into the data.
     #[default]
     In,
@@ -57,9 +57,9 @@ pub struct DiskRange {
 ///
 /// Keep it from one call to the next, so that its memory is reused.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub struct BlkRequest {
     /// The command of the request.
-    pub command: Command,
+    pub command: BlkCommand,
     /// The start on the disk in bytes. It is 0 for a flush, for a name, and for requests with
     /// ranges.
     pub offset: u64,
@@ -123,13 +123,13 @@ pub enum BlkRequestError {
     #[error("{command:?} was not offered")]
     NotOffered {
         /// The command of the request.
-        command: Command,
+        command: BlkCommand,
     },
     /// The direction of the data does not fit the command.
     #[error("the data of {command:?} has the wrong direction")]
     Direction {
         /// The command of the request.
-        command: Command,
+        command: BlkCommand,
     },
     /// A read, a write or a range has no bytes.
     #[error("the request has no data")]
@@ -179,16 +179,16 @@ pub enum BlkRequestError {
     },
 }
 
-impl Request {
+impl BlkRequest {
     /// Parses the request in `chain` into `self`. Reads the header and any ranges exactly once.
     ///
     /// # Errors
     /// Returns [`RefusedBlkRequest`]. The content of `self` is then meaningless.
     pub fn parse<G: Guest>(
         &mut self,
-        chain: &Chain,
+        chain: &BufferChain,
         guest: &G,
-        rules: &Rules,
+        rules: &BlkRules,
     ) -> Result<(), RefusedBlkRequest> {
         self.data.clear();
         self.ranges.clear();
@@ -207,16 +207,16 @@ impl Request {
     /// the data if the command reads.
     pub fn written(&self) -> u32 {
         1 + match self.command {
-            Command::In | Command::GetId => self.length,
+            BlkCommand::In | BlkCommand::GetId => self.length,
             _ => 0,
         }
     }
 
     fn parse_body<G: Guest>(
         &mut self,
-        chain: &Chain,
+        chain: &BufferChain,
         guest: &G,
-        rules: &Rules,
+        rules: &BlkRules,
     ) -> Result<(), BlkRequestError> {
         let readable = chain.readable;
         if readable < HEADER as u64 {
@@ -231,31 +231,31 @@ impl Request {
         let (out, into) = (readable - HEADER as u64, chain.writable - 1);
         let command = self.command;
         let wrong_way = match command {
-            Command::In | Command::GetId => out > 0,
-            Command::Out | Command::Discard | Command::WriteZeroes => into > 0,
-            Command::Flush => out > 0 || into > 0,
+            BlkCommand::In | BlkCommand::GetId => out > 0,
+            BlkCommand::Out | BlkCommand::Discard | BlkCommand::WriteZeroes => into > 0,
+            BlkCommand::Flush => out > 0 || into > 0,
         };
         if wrong_way {
             return Err(BlkRequestError::Direction { command });
         }
         if matches!(
             command,
-            Command::Out | Command::Discard | Command::WriteZeroes
+            BlkCommand::Out | BlkCommand::Discard | BlkCommand::WriteZeroes
         ) && rules.read_only
         {
             return Err(BlkRequestError::ReadOnly);
         }
         match command {
-            Command::Flush => Ok(()),
-            Command::GetId => self.take_data(chain, guest, rules, into),
-            Command::In => self
+            BlkCommand::Flush => Ok(()),
+            BlkCommand::GetId => self.take_data(chain, guest, rules, into),
+            BlkCommand::In => self
                 .take_range(sector, into, rules)
                 .and_then(|()| self.take_data(chain, guest, rules, into)),
-            Command::Out => self
+            BlkCommand::Out => self
                 .take_range(sector, out, rules)
                 .and_then(|()| self.take_data(chain, guest, rules, out)),
-            Command::Discard => self.take_ranges(chain, guest, rules, rules.discard),
-            Command::WriteZeroes => self.take_ranges(chain, guest, rules, rules.write_zeroes),
+            BlkCommand::Discard => self.take_ranges(chain, guest, rules, rules.discard),
+            BlkCommand::WriteZeroes => self.take_ranges(chain, guest, rules, rules.write_zeroes),
         }
     }
 
@@ -264,7 +264,7 @@ impl Request {
         &mut self,
         sector: u64,
         length: u64,
-        rules: &Rules,
+        rules: &BlkRules,
     ) -> Result<(), BlkRequestError> {
         self.offset = disk_offset(sector, length, rules)?;
         Ok(())
@@ -273,9 +273,9 @@ impl Request {
     /// Stores the buffers of the `length` bytes of data between header and status.
     fn take_data<G: Guest>(
         &mut self,
-        chain: &Chain,
+        chain: &BufferChain,
         guest: &G,
-        rules: &Rules,
+        rules: &BlkRules,
         length: u64,
     ) -> Result<(), BlkRequestError> {
         if length == 0 {
@@ -288,7 +288,7 @@ impl Request {
         // Header and status have opposite directions, so the data is the rest of the buffers of its
         // own direction. Only readable data follows the header, and the count of bytes ends
         // writable data before the status.
-        let writable = !matches!(self.command, Command::Out);
+        let writable = !matches!(self.command, BlkCommand::Out);
         let (mut skip, mut left) = (if writable { 0 } else { HEADER as u64 }, length);
         for buffer in chain.buffers.iter().filter(|b| b.writable == writable) {
             let skipped = skip.min(u64::from(buffer.length));
@@ -319,9 +319,9 @@ impl Request {
     /// Reads the ranges that follow the header.
     fn take_ranges<G: Guest>(
         &mut self,
-        chain: &Chain,
+        chain: &BufferChain,
         guest: &G,
-        rules: &Rules,
+        rules: &BlkRules,
         limits: Option<RangeLimits>,
     ) -> Result<(), BlkRequestError> {
         let command = self.command;
@@ -351,14 +351,14 @@ impl Request {
 
 /// Returns the command with this number (virtio 1.2, section 5.2.6). Number 8 is
 /// `VIRTIO_BLK_T_GET_ID`.
-fn command(number: u32) -> Result<Command, BlkRequestError> {
+fn command(number: u32) -> Result<BlkCommand, BlkRequestError> {
     Ok(match number {
-        0 => Command::In,
-        1 => Command::Out,
-        4 => Command::Flush,
-        8 => Command::GetId,
-        11 => Command::Discard,
-        13 => Command::WriteZeroes,
+        0 => BlkCommand::In,
+        1 => BlkCommand::Out,
+        4 => BlkCommand::Flush,
+        8 => BlkCommand::GetId,
+        11 => BlkCommand::Discard,
+        13 => BlkCommand::WriteZeroes,
         _ => return Err(BlkRequestError::Unknown { number }),
     })
 }
@@ -367,14 +367,14 @@ fn command(number: u32) -> Result<Command, BlkRequestError> {
 /// u32.
 fn range(
     raw: &[u8; RANGE],
-    command: Command,
-    rules: &Rules,
+    command: BlkCommand,
+    rules: &BlkRules,
     limits: RangeLimits,
 ) -> Result<DiskRange, BlkRequestError> {
     const UNMAP: u32 = 1;
     let (sector, sectors, flags) = (le_u64(raw, 0), le_u32(raw, 8), le_u32(raw, 12));
     // The specification (5.2.6.2) does not permit the flag `unmap` in a discard.
-    let known = if command == Command::WriteZeroes {
+    let known = if command == BlkCommand::WriteZeroes {
         UNMAP
     } else {
         0
@@ -398,7 +398,7 @@ fn range(
 }
 
 /// Returns the start on the disk of a range in bytes, if the range is aligned and on the disk.
-fn disk_offset(sector: u64, length: u64, rules: &Rules) -> Result<u64, BlkRequestError> {
+fn disk_offset(sector: u64, length: u64, rules: &BlkRules) -> Result<u64, BlkRequestError> {
     let block = u64::from(rules.block);
     let unaligned = |bytes| BlkRequestError::Unaligned {
         bytes,
@@ -427,7 +427,7 @@ fn disk_offset(sector: u64, length: u64, rules: &Rules) -> Result<u64, BlkReques
 }
 
 /// Returns the guest address of the status, which is the last writable byte.
-fn status_address<G: Guest>(chain: &Chain, guest: &G) -> Result<u64, BlkRequestError> {
+fn status_address<G: Guest>(chain: &BufferChain, guest: &G) -> Result<u64, BlkRequestError> {
     match chain.buffers.last() {
         Some(last) if last.writable => {
             let place = last.address + (u64::from(last.length) - 1);

@@ -3,7 +3,7 @@
 /// The limits of a device. The driver learns them from the features and the configuration space,
 /// and its requests are checked against them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct BlkRules {
     /// The disk's size in sectors.
     pub capacity: u64,
     /// The block size in bytes, to which ranges of reads and writes must be aligned. It is a power

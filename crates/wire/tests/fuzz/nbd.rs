@@ -42,7 +42,7 @@ pub(crate) fn handshake(data: &[u8]) {
         assert_eq!(whole, exact, "the server needs bytes it did not consume");
     }
 
-    let config = client::HandshakeConfig {
+    let config = client::ClientHandshakeConfig {
         export: if bits & 2 != 0 {
             "alpha".into()
         } else {
@@ -219,7 +219,7 @@ struct ClientRun {
     end: Result<Option<client::ClientHandshakeOutcome>, client::ClientHandshakeError>,
 }
 
-fn connect(config: &client::HandshakeConfig, stream: &[u8], cuts: &mut Cuts) -> ClientRun {
+fn connect(config: &client::ClientHandshakeConfig, stream: &[u8], cuts: &mut Cuts) -> ClientRun {
     let mut handshake = client::NbdClientHandshake::new(config.clone());
     let mut connected = ClientRun {
         consumed: 0,

@@ -8,11 +8,12 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{
-    Areas, Buffer, Chain, DESCRIPTOR, Descriptor, Device, Driver, QueueError, Settings, TakeError,
+    Areas, Buffer, BufferChain, DESCRIPTOR, Descriptor, Device, Driver, QueueError, Settings,
+    TakeError,
 };
 use weir_wire::ring::xen::{self, Rearm, Response, XenBackEnd, XenFrontEnd, XenRequest, XenStatus};
 use weir_wire::ring::{Guest, Load, OutsideGuestError, Shared, Store};
-use weir_wire::virtio_blk::{self, Command, RangeLimits, Rules, SECTOR};
+use weir_wire::virtio_blk::{self, BlkCommand, BlkRules, RangeLimits, SECTOR};
 
 /// The number of bytes at the start of the input that are settings.
 pub(crate) const CONTROL_LEN: usize = 8;
@@ -118,8 +119,8 @@ pub(crate) fn device(data: &[u8]) {
         settings,
         guest: guest(),
         rules: rules(control),
-        chain: Chain::default(),
-        request: virtio_blk::Request::default(),
+        chain: BufferChain::default(),
+        request: virtio_blk::BlkRequest::default(),
         in_flight: VecDeque::new(),
         available: start,
         broken: None,
@@ -130,12 +131,12 @@ pub(crate) fn device(data: &[u8]) {
     }
 }
 
-fn rules(control: &[u8; CONTROL_LEN]) -> Rules {
+fn rules(control: &[u8; CONTROL_LEN]) -> BlkRules {
     let limits = RangeLimits {
         sectors: u32::from(control[7]),
         ranges: 2,
     };
-    Rules {
+    BlkRules {
         capacity: u64::from(control[4]),
         block: 512 << (control[5] & 3),
         read_only: control[5] & 4 != 0,
@@ -152,9 +153,9 @@ struct AttackedDevice {
     areas: Areas<Memory>,
     settings: Settings,
     guest: CountingGuest,
-    rules: Rules,
-    chain: Chain,
-    request: virtio_blk::Request,
+    rules: BlkRules,
+    chain: BufferChain,
+    request: virtio_blk::BlkRequest,
     /// The heads in flight, the oldest first.
     in_flight: VecDeque<u16>,
     /// The last index that the driver has written.
@@ -300,7 +301,7 @@ impl AttackedDevice {
     }
 
     fn check_chain(&self) {
-        let Chain {
+        let BufferChain {
             buffers,
             readable,
             writable,
@@ -352,7 +353,7 @@ impl AttackedDevice {
         assert!(u64::from(request.written()) <= self.chain.writable);
         let writes = matches!(
             request.command,
-            Command::Out | Command::Discard | Command::WriteZeroes
+            BlkCommand::Out | BlkCommand::Discard | BlkCommand::WriteZeroes
         );
         assert!(!(writes && rules.read_only));
         let data: u64 = request
@@ -375,7 +376,7 @@ impl AttackedDevice {
             .ranges
             .iter()
             .map(|range| (range.offset, range.length));
-        let whole = matches!(request.command, Command::In | Command::Out)
+        let whole = matches!(request.command, BlkCommand::In | BlkCommand::Out)
             .then_some((request.offset, u64::from(request.length)));
         for (offset, length) in ranges.chain(whole) {
             assert!(length > 0 && offset + length <= rules.capacity * SECTOR);

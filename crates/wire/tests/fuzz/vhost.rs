@@ -27,7 +27,7 @@ pub(crate) fn messages(data: &[u8]) {
             continue;
         };
         check(request);
-        if let Request::AddMemReg(region, _) = request
+        if let VhostRequest::AddMemReg(region, _) = request
             && check_joining(region, regions.iter().copied(), 4).is_ok()
         {
             // The last byte of the region must be found, one byte more must not, and no other
@@ -66,7 +66,7 @@ fn feed(mut stream: &[u8], control: &[u8; CONTROL_LEN], most: usize) -> ParsedMe
         };
         let first = token;
         token += descriptors as u32;
-        match assembler.filled(count, first..token) {
+        match assembler.on_received(count, first..token) {
             Ok(Some(message)) => messages.push(message),
             Ok(None) => {}
             Err(error) => return (messages, Some(error)),
@@ -75,19 +75,19 @@ fn feed(mut stream: &[u8], control: &[u8; CONTROL_LEN], most: usize) -> ParsedMe
     (messages, None)
 }
 
-fn check(request: &Request<u32>) {
+fn check(request: &VhostRequest<u32>) {
     match request {
-        Request::SetMemTable(table) => {
+        VhostRequest::SetMemTable(table) => {
             assert!((1..=TABLE_REGIONS_MAX).contains(&table.len()));
             assert!(table.len() <= DESCRIPTORS_MAX);
         }
-        Request::SetVringNum { size, .. } => {
+        VhostRequest::SetVringNum { size, .. } => {
             assert!(size.is_power_of_two() && *size <= QUEUE_SIZE_MAX);
         }
-        Request::GetConfig { offset, size } => {
+        VhostRequest::GetConfig { offset, size } => {
             assert!(*size > 0 && (offset + size) as usize <= CONFIG_MAX);
         }
-        Request::SetConfig { offset, data } => {
+        VhostRequest::SetConfig { offset, data } => {
             assert!(!data.is_empty() && *offset as usize + data.len() <= CONFIG_MAX);
         }
         _ => {}

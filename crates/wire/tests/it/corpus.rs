@@ -377,7 +377,7 @@ fn reply_seeds() -> Seeds {
 }
 
 /// Encodes a message of `vhost-user` as the front end sends it.
-fn vhost(code: vhost::Code, flags: u32, payload: &[u8]) -> Vec<u8> {
+fn vhost(code: vhost::MessageCode, flags: u32, payload: &[u8]) -> Vec<u8> {
     let words = [code.0, flags, payload.len() as u32].map(u32::to_ne_bytes);
     [words.as_flattened(), payload].concat()
 }
@@ -392,57 +392,65 @@ fn words(values: &[u32]) -> Vec<u8> {
 
 /// The messages that set up a queue.
 fn vhost_ring(queue: u32) -> Vec<u8> {
-    use vhost::Code;
+    use vhost::MessageCode;
     let addresses = doubles(&[1 << 40, (1 << 40) + 4096, (1 << 40) + 8192, 0]);
     let addresses = [words(&[queue, 0]), addresses].concat();
     let kick = doubles(&[u64::from(queue) | 1 << 8]);
     [
-        vhost(Code::SET_VRING_NUM, 1, &words(&[queue, 128])),
-        vhost(Code::SET_VRING_BASE, 1, &words(&[queue, 0])),
-        vhost(Code::SET_VRING_ADDR, 1, &addresses),
-        vhost(Code::SET_VRING_KICK, 1, &kick),
-        vhost(Code::SET_VRING_ENABLE, 9, &words(&[queue, 1])),
+        vhost(MessageCode::SET_VRING_NUM, 1, &words(&[queue, 128])),
+        vhost(MessageCode::SET_VRING_BASE, 1, &words(&[queue, 0])),
+        vhost(MessageCode::SET_VRING_ADDR, 1, &addresses),
+        vhost(MessageCode::SET_VRING_KICK, 1, &kick),
+        vhost(MessageCode::SET_VRING_ENABLE, 9, &words(&[queue, 1])),
     ]
     .concat()
 }
 
 /// The messages with which a session begins.
 fn vhost_begin() -> Vec<u8> {
-    use vhost::Code;
+    use vhost::MessageCode;
     let nothing = |code| vhost(code, 1, &[]);
     [
-        nothing(Code::GET_FEATURES),
-        nothing(Code::GET_PROTOCOL_FEATURES),
+        nothing(MessageCode::GET_FEATURES),
+        nothing(MessageCode::GET_PROTOCOL_FEATURES),
         // The bits MQ, REPLY_ACK, BACKEND_REQ, CONFIG, INFLIGHT_SHMFD and CONFIGURE_MEM_SLOTS.
-        vhost(Code::SET_PROTOCOL_FEATURES, 1, &doubles(&[0x9229])),
-        nothing(Code::GET_QUEUE_NUM),
-        nothing(Code::GET_MAX_MEM_SLOTS),
-        nothing(Code::SET_OWNER),
+        vhost(MessageCode::SET_PROTOCOL_FEATURES, 1, &doubles(&[0x9229])),
+        nothing(MessageCode::GET_QUEUE_NUM),
+        nothing(MessageCode::GET_MAX_MEM_SLOTS),
+        nothing(MessageCode::SET_OWNER),
     ]
     .concat()
 }
 
 fn vhost_seeds() -> Seeds {
-    use vhost::Code;
+    use vhost::MessageCode;
     let region = |n: u64| doubles(&[n << 20, 1 << 20, 1 << 40 | n << 20, 0]);
     let table = [words(&[2, 0]), region(0), region(1)].concat();
     let slot = |code| vhost(code, 9, &[vec![0; 8], region(0)].concat());
     let config = [words(&[0, 60, 0]), vec![0; 60]].concat();
-    let config = [Code::GET_CONFIG, Code::SET_CONFIG].map(|code| vhost(code, 1, &config));
+    let config =
+        [MessageCode::GET_CONFIG, MessageCode::SET_CONFIG].map(|code| vhost(code, 1, &config));
     let inflight = [doubles(&[4096, 0]), words(&[1 | 128 << 16, 0])].concat();
-    let inflight = vhost(Code::GET_INFLIGHT_FD, 1, &inflight);
+    let inflight = vhost(MessageCode::GET_INFLIGHT_FD, 1, &inflight);
     // A message that ends after 3 of its 8 bytes.
-    let half = &vhost(Code::SET_FEATURES, 1, &[0; 8])[..15];
-    let answer = vhost(Code::GET_FEATURES, 5, &[0; 8]);
-    let slots = [slot(Code::ADD_MEM_REG), slot(Code::REM_MEM_REG)].concat();
-    let overlapping = slot(Code::ADD_MEM_REG).repeat(2);
+    let half = &vhost(MessageCode::SET_FEATURES, 1, &[0; 8])[..15];
+    let answer = vhost(MessageCode::GET_FEATURES, 5, &[0; 8]);
+    let slots = [
+        slot(MessageCode::ADD_MEM_REG),
+        slot(MessageCode::REM_MEM_REG),
+    ]
+    .concat();
+    let overlapping = slot(MessageCode::ADD_MEM_REG).repeat(2);
     // This number of descriptors arrives with each message.
     let with = |descriptors, stream: &[u8]| {
         with_control([descriptors; fuzz::vhost::CONTROL_LEN], &[stream])
     };
     Seeds::from([
         ("begin", with(0, &vhost_begin())),
-        ("table", with(2, &vhost(Code::SET_MEM_TABLE, 9, &table))),
+        (
+            "table",
+            with(2, &vhost(MessageCode::SET_MEM_TABLE, 9, &table)),
+        ),
         ("slots", with(1, &slots)),
         ("overlapping", with(1, &overlapping)),
         ("rings", with(0, &[vhost_ring(0), vhost_ring(3)].concat())),

@@ -6,7 +6,7 @@ use virtio_queue::{Queue, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{
-    Areas, Buffer, Chain, Device, Driver, Settings, lengths, write_table,
+    Areas, Buffer, BufferChain, Device, Driver, Settings, lengths, write_table,
 };
 use weir_wire::ring::{Shared, Store};
 
@@ -24,7 +24,7 @@ struct Both {
     ours: Device<Memory>,
     theirs: Queue,
     their_memory: GuestMemoryMmap,
-    chain: Chain,
+    chain: BufferChain,
     in_flight: Vec<u16>,
     /// The heads for which the driver waits, with the addresses of their tables.
     tables: Vec<(u16, u64)>,
@@ -64,7 +64,7 @@ impl Both {
             driver,
             theirs,
             their_memory: GuestMemoryMmap::from_ranges(&range).expect("there is memory"),
-            chain: Chain::default(),
+            chain: BufferChain::default(),
             in_flight: Vec::new(),
             tables: Vec::new(),
         };

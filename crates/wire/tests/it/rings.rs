@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{
-    Areas, Buffer, Chain, ChainError, Descriptor, Device, Driver, LayoutError,
+    Areas, Buffer, BufferChain, ChainError, Descriptor, Device, Driver, LayoutError,
     QueueError as QueueBroken, Settings, TableError, TakeError, write_table,
 };
 use weir_wire::ring::xen::{
@@ -43,7 +43,7 @@ fn hostile(settings: Settings, descriptors: &[Descriptor]) -> Device<Memory> {
 
 fn refused(settings: Settings, descriptors: &[Descriptor], guest: &Regions) -> ChainError {
     let mut device = hostile(settings, descriptors);
-    let mut chain = Chain::default();
+    let mut chain = BufferChain::default();
     match device.take(guest, &mut chain) {
         Err(TakeError::Chain { head: 0, why }) => {
             // The head returns to the driver, and the queue continues.
@@ -104,7 +104,7 @@ fn invalid_chains_have_errors_of_their_own() {
     }
     // 2^32 bytes are exactly permitted.
     let most = [full.then(1), write];
-    let mut chain = Chain::default();
+    let mut chain = BufferChain::default();
     assert_eq!(
         hostile(settings, &most).take(&guest, &mut chain),
         Ok(Some(0))
@@ -164,7 +164,7 @@ fn invalid_tables_have_errors_of_their_own() {
     );
     // A valid chain: a descriptor of the queue, then a table with the rest.
     let chained = [Descriptor::of(buffer(7, false)).then(1), table];
-    let mut chain = Chain::default();
+    let mut chain = BufferChain::default();
     let head = hostile(settings, &chained).take(&guest, &mut chain);
     assert_eq!(head, Ok(Some(0)));
     assert_eq!(
@@ -177,7 +177,7 @@ fn invalid_tables_have_errors_of_their_own() {
 fn a_broken_queue_stays_broken() {
     let settings = Settings::new(4);
     let read = Descriptor::of(buffer(1, false));
-    let mut chain = Chain::default();
+    let mut chain = BufferChain::default();
     let guest = guest();
 
     // With 4 entries, the index may be at most 4 ahead of 0. 0x8000 and 65,535 are jumps backwards.
@@ -230,7 +230,7 @@ fn an_index_that_goes_back_breaks_the_queue() {
         areas.descriptors.write(16 * descriptor, &read.encode());
     }
     let mut device = Device::new(areas.clone(), settings, 0).expect("it fits");
-    let mut chain = Chain::default();
+    let mut chain = BufferChain::default();
     assert_eq!(device.take(&guest(), &mut chain), Ok(Some(0)));
     assert_eq!(device.take(&guest(), &mut chain), Ok(Some(1)));
     // Both chains are taken, and then the driver moves its index from 2 back to 1.
@@ -462,7 +462,7 @@ proptest! {
         let in_table = [buffer(16, false), buffer(1, true)];
         write_table(&guest, TABLES, &in_table).expect("it is there");
         let (mut given, mut in_device, mut back) = (VecDeque::new(), Vec::new(), VecDeque::new());
-        let (mut chain, mut taken) = (Chain::default(), start);
+        let (mut chain, mut taken) = (BufferChain::default(), start);
         for (step, drawn) in moves {
             match step {
                 0 => {
@@ -525,7 +525,7 @@ fn a_first_publication_calls_and_an_empty_one_never() {
     let mut device = hostile(Settings::new(4), &[Descriptor::of(buffer(1, true))]);
     // No entry was returned yet, so there is nothing to publish.
     assert!(!device.publish());
-    let mut chain = Chain::default();
+    let mut chain = BufferChain::default();
     let taken = device.take(&guest(), &mut chain);
     assert_eq!(taken, Ok(Some(0)));
     // A taken head is not visible in the used ring before it is finished and published.

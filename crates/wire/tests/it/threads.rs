@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread::{self, Thread};
 use std::time::Duration;
 use weir_wire::ring::plain::{Memory, Regions};
-use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings};
+use weir_wire::ring::split::{Areas, Buffer, BufferChain, Device, Driver, Settings};
 use weir_wire::ring::xen::{self, Rearm, Response, XenBackEnd, XenFrontEnd, XenRequest, XenStatus};
 
 const REQUESTS: u64 = 200_000;
@@ -34,7 +34,7 @@ fn split(event_idx: bool) {
     let mut driver = Driver::at(areas.clone(), settings, 0xff00).expect("it fits");
     let mut device = Device::new(areas, settings, 0xff00).expect("it fits");
     let serve = move |guest: Thread| {
-        let (mut chain, mut served) = (Chain::default(), 0);
+        let (mut chain, mut served) = (BufferChain::default(), 0);
         while served < REQUESTS {
             while let Some(head) = device
                 .take(&Regions::new(), &mut chain)

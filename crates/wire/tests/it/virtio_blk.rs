@@ -3,10 +3,11 @@
 
 use proptest::prelude::*;
 use weir_wire::ring::plain::{Memory, Regions};
-use weir_wire::ring::split::{Buffer, Chain};
+use weir_wire::ring::split::{Buffer, BufferChain};
 use weir_wire::ring::{Guest, OutsideGuestError};
 use weir_wire::virtio_blk::{
-    BlkRequestError, Command, DiskRange, RangeLimits, RefusedBlkRequest, Request, Rules, Status,
+    BlkCommand, BlkRequest, BlkRequestError, BlkRules, DiskRange, RangeLimits, RefusedBlkRequest,
+    Status,
 };
 
 const START: u64 = 0x1_0000;
@@ -21,8 +22,8 @@ fn guest() -> Regions {
     guest
 }
 
-fn rules() -> Rules {
-    Rules {
+fn rules() -> BlkRules {
+    BlkRules {
         capacity: 2048,
         block: 512,
         read_only: false,
@@ -52,9 +53,9 @@ fn range(sector: u64, sectors: u32, flags: u32) -> Vec<u8> {
 
 /// Builds a chain. `read` is written to the start of guest memory and cut into buffers of `cuts`
 /// bytes each. Writable buffers with the lengths `into` follow, from the middle on.
-fn chain(guest: &Regions, read: &[u8], cuts: usize, into: &[u32]) -> Chain {
+fn chain(guest: &Regions, read: &[u8], cuts: usize, into: &[u32]) -> BufferChain {
     guest.write(START, read).expect("there is room");
-    let mut chain = Chain::default();
+    let mut chain = BufferChain::default();
     let mut address = START;
     for piece in read.chunks(cuts) {
         chain.buffers.push(Buffer {
@@ -78,10 +79,10 @@ fn chain(guest: &Regions, read: &[u8], cuts: usize, into: &[u32]) -> Chain {
     chain
 }
 
-fn parse(read: &[u8], into: &[u32], rules: &Rules) -> Result<Request, RefusedBlkRequest> {
+fn parse(read: &[u8], into: &[u32], rules: &BlkRules) -> Result<BlkRequest, RefusedBlkRequest> {
     let guest = guest();
     let chain = chain(&guest, read, 16, into);
-    let mut request = Request::default();
+    let mut request = BlkRequest::default();
     request.parse(&chain, &guest, rules).map(|()| request)
 }
 
@@ -139,18 +140,18 @@ fn invalid_headers_and_directions_have_errors_of_their_own() {
         // Number 2 is SCSI_CMD of old versions of the specification, which is not offered.
         (header(2, 0), &[1], unknown(2)),
         (header(u32::MAX, 0), &[1], unknown(u32::MAX)),
-        (write(512), &[2], direction(Command::Out)),
-        (write(0), &[512, 1], direction(Command::Out)),
+        (write(512), &[2], direction(BlkCommand::Out)),
+        (write(0), &[512, 1], direction(BlkCommand::Out)),
         (
             [read(0), vec![0; 512]].concat(),
             &[1],
-            direction(Command::In),
+            direction(BlkCommand::In),
         ),
-        (header(4, 0), &[512, 1], direction(Command::Flush)),
+        (header(4, 0), &[512, 1], direction(BlkCommand::Flush)),
         (
             discard(&[range(0, 8, 0)]),
             &[16, 1],
-            direction(Command::Discard),
+            direction(BlkCommand::Discard),
         ),
     ]);
     let none = parse(&read(0), &[], &rules()).expect_err("no status");
@@ -219,7 +220,7 @@ fn limits_that_the_driver_was_told_hold() {
     // Each stage tightens one rule: the length, the block size, read-only, and the support of
     // discards.
     let into: &[u32] = &[4096, 1];
-    let strict = Rules {
+    let strict = BlkRules {
         length: 2048,
         ..rules()
     };
@@ -231,7 +232,7 @@ fn limits_that_the_driver_was_told_hold() {
         limit: 2048,
     };
     assert_eq!(why, expected);
-    let blocks = Rules {
+    let blocks = BlkRules {
         block: 4096,
         ..rules()
     };
@@ -242,7 +243,7 @@ fn limits_that_the_driver_was_told_hold() {
     let (bytes, block) = (7 * 512, 4096);
     assert_eq!(why, BlkRequestError::Unaligned { bytes, block });
     assert!(parse(&header(0, 8), into, &blocks).is_ok());
-    let read_only = Rules {
+    let read_only = BlkRules {
         read_only: true,
         ..rules()
     };
@@ -254,7 +255,7 @@ fn limits_that_the_driver_was_told_hold() {
     }
     assert!(parse(&header(0, 0), into, &read_only).is_ok());
     assert!(parse(&header(4, 0), &[1], &read_only).is_ok());
-    let bare = Rules {
+    let bare = BlkRules {
         discard: None,
         ..rules()
     };
@@ -276,9 +277,12 @@ fn the_last_sector_can_be_read() {
 fn a_name_and_a_flush_have_no_place() {
     // The sector of these commands has no meaning, so it is not checked.
     let request = parse(&header(8, u64::MAX), &[20, 1], &rules()).expect("a name");
-    assert_eq!((request.command, request.written()), (Command::GetId, 21));
+    assert_eq!(
+        (request.command, request.written()),
+        (BlkCommand::GetId, 21)
+    );
     let request = parse(&header(4, u64::MAX), &[1], &rules()).expect("a flush");
-    assert_eq!((request.command, request.written()), (Command::Flush, 1));
+    assert_eq!((request.command, request.written()), (BlkCommand::Flush, 1));
 }
 
 #[test]
@@ -313,7 +317,7 @@ proptest! {
         // The buffers start at the beginning of a region, or span both regions.
         at in prop::sample::select(vec![START, MIDDLE - 700]),
     ) {
-        let rules = Rules { segments: 4096, ..rules() };
+        let rules = BlkRules { segments: 4096, ..rules() };
         let guest = guest();
         let payload: Vec<u8> = (0..512 * blocks).map(|i| (i % 251) as u8).collect();
         let bytes = [header(1, sector), payload.clone()].concat();
@@ -322,7 +326,7 @@ proptest! {
         for buffer in chain.buffers.iter_mut().filter(|buffer| !buffer.writable) {
             buffer.address = buffer.address - START + at;
         }
-        let mut request = Request::default();
+        let mut request = BlkRequest::default();
         prop_assert_eq!(request.parse(&chain, &guest, &rules), Ok(()));
         prop_assert_eq!(request.offset, sector * 512);
         prop_assert_eq!(request.length as usize, payload.len());

@@ -1,7 +1,7 @@
 //! Computes the figures of the best possible schedule, from the parameters of the drive and the
 //! contracts.
 
-use weir_config::scenario::{Asked, Script};
+use weir_config::scenario::{Requirement, Script};
 use weir_core::Span;
 use weir_measure::number::{figure, percent};
 use weir_model::drive::null;
@@ -13,15 +13,15 @@ type Best = (String, String);
 
 /// Returns the best possible figures of a null drive with a link, for the first requirement of the
 /// scenario.
-pub(crate) fn figures(script: &Script, scenario: &Scenario, drive: &null::Config) -> Vec<Best> {
+pub(crate) fn figures(script: &Script, scenario: &Scenario, drive: &null::NullConfig) -> Vec<Best> {
     let link = drive.link as f64;
     let asked = script.expects().first().map(|e| &e.asked);
     match asked {
-        Some(Asked::Promise(Some(client))) => promised(scenario, drive, client),
-        Some(Asked::Promise(None)) => vec![all("total, everyone the same", link)],
-        Some(Asked::Shares(_)) => shares(scenario, link),
-        Some(Asked::Max(_)) => vec![all("total: the limits, and what they leave", link)],
-        Some(Asked::Figure(_)) | None => vec![all("total", link)],
+        Some(Requirement::Promise(Some(client))) => promised(scenario, drive, client),
+        Some(Requirement::Promise(None)) => vec![all("total, everyone the same", link)],
+        Some(Requirement::Shares(_)) => shares(scenario, link),
+        Some(Requirement::Max(_)) => vec![all("total: the limits, and what they leave", link)],
+        Some(Requirement::Figure(_)) | None => vec![all("total", link)],
     }
 }
 
@@ -41,7 +41,7 @@ fn shares(scenario: &Scenario, link: f64) -> Vec<Best> {
 
 /// Returns the best possible figures while a client with one small request at a time gets what it
 /// was promised.
-fn promised(scenario: &Scenario, drive: &null::Config, client: &str) -> Vec<Best> {
+fn promised(scenario: &Scenario, drive: &null::NullConfig, client: &str) -> Vec<Best> {
     let link = drive.link as f64;
     let Some(at) = scenario.clients.iter().position(|c| c.name == client) else {
         return vec![all("total", link)];
@@ -87,7 +87,7 @@ fn promised(scenario: &Scenario, drive: &null::Config, client: &str) -> Vec<Best
 
 /// Returns the bandwidth of one client with one request at a time and without contention, in bytes
 /// per second. Each request is first served and then crosses the link.
-pub(crate) fn alone(drive: &null::Config, size: f64) -> f64 {
+pub(crate) fn alone(drive: &null::NullConfig, size: f64) -> f64 {
     size / (service(drive) + size / drive.link as f64)
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn alone(drive: &null::Config, size: f64) -> f64 {
 /// kind, and the best schedule has as few of these as possible.
 ///
 /// Returns `None` if even rounds without large transfers are too long.
-fn beside_whole(drive: &null::Config, min: f64, bytes: f64, most: f64) -> Option<f64> {
+fn beside_whole(drive: &null::NullConfig, min: f64, bytes: f64, most: f64) -> Option<f64> {
     let (small, large) = (bytes / drive.link as f64, most / drive.link as f64);
     let with = large.max(service(drive)) + small;
     let without = service(drive) + small;
@@ -132,7 +132,7 @@ fn beside_whole(drive: &null::Config, min: f64, bytes: f64, most: f64) -> Option
 }
 
 /// Returns the service time of a command in seconds.
-fn service(drive: &null::Config) -> f64 {
+fn service(drive: &null::NullConfig) -> f64 {
     drive.service.as_nanos() as f64 / 1e9
 }
 
@@ -143,8 +143,8 @@ mod tests {
     const SMALL: f64 = 4096.0;
     const LARGE: f64 = 131_072.0;
 
-    fn drive() -> null::Config {
-        null::Config::demo()
+    fn drive() -> null::NullConfig {
+        null::NullConfig::demo()
     }
 
     #[test]

@@ -11,7 +11,7 @@ use weir_lab::report::{DemoReport, PolicyResult};
 use weir_measure::number::{percent, plain};
 use weir_measure::promise::{Excuse, Fate};
 use weir_measure::{PromiseSeconds, Record, TOTAL};
-use weir_model::drive::{Config, null};
+use weir_model::drive::{DriveConfig, null};
 use weir_sim::Scenario;
 
 /// Returns the report of a plan, in which each policy has one run.
@@ -119,9 +119,9 @@ fn contracts(scenario: &Scenario) -> Vec<(String, String)> {
 }
 
 /// Returns the parameters of the drive if it is a model that consists of a service time and a link.
-fn linked<'a>(plan: &ComparisonPlan, scenario: &'a Scenario) -> Option<&'a null::Config> {
+fn linked<'a>(plan: &ComparisonPlan, scenario: &'a Scenario) -> Option<&'a null::NullConfig> {
     match &scenario.drive {
-        Config::Null(drive) if !plan.drives[0].is_real => {
+        DriveConfig::Null(drive) if !plan.drives[0].is_real => {
             let plain = drive.tick == Span::ZERO && drive.wake == Span::ZERO;
             (plain && drive.link > 0).then_some(drive)
         }

@@ -54,7 +54,7 @@ pub(super) fn measure(live: &LiveServers, name: &str) -> Result<Capacity, Failur
         let measured = live.measure(run, interrupt, |passed| progress.set(passed))?;
         progress.next(MEASURING / 2);
         let total = measured.map(|measured| measured.total(&scenario));
-        let total = total.map(|total| weir_measure::Run::default().record(TOTAL, &total));
+        let total = total.map(|total| weir_measure::RunId::default().record(TOTAL, &total));
         Ok::<Record, Failure>(total.unwrap_or_default())
     };
     let streams = probe(Program::sequential_reads(128 * 1024, 2))?;
@@ -79,7 +79,7 @@ pub(super) fn measure(live: &LiveServers, name: &str) -> Result<Capacity, Failur
 /// part.
 fn probe(live: &LiveServers, program: Program) -> Result<Scenario, Failure> {
     const WARM_UP: Span = Span::from_millis(500);
-    let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+    let drive = weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
     // Each half consists of the warm-up and the measurement.
     let half = Span::from_nanos(MEASURING.as_nanos() as u64 / 2);
     let mut scenario = Scenario::new("probe", drive, half.saturating_sub(WARM_UP));
@@ -89,7 +89,7 @@ fn probe(live: &LiveServers, program: Program) -> Result<Scenario, Failure> {
     let size = live.storage.as_ref().map_or(0, |(_, size)| *size);
     for number in 0..CLIENTS {
         let name = format!("probe-{number:02}");
-        scenario.tenant(name, Contract::DEFAULT, size, program);
+        scenario.add_client_with_group(name, Contract::DEFAULT, size, program);
     }
     live.divide(&mut scenario)?;
     Ok(scenario)

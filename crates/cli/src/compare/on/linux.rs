@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use weir_config::Policy;
 use weir_config::scenario::Scenario;
-use weir_linux::play::{Host, Plan, Played, player};
-use weir_linux::{Cgroups, Files, Journal, Tree};
+use weir_linux::play::{PlayHost, PlayOutput, PlayPlan, player};
+use weir_linux::{ApplyJournal, Cgroups, FileTree, HostFiles};
 use weir_serve::backend;
 
 /// The journal of changed kernel settings. It is kept in `/run`, so that the next comparison can
@@ -70,9 +70,9 @@ impl TestDevice {
         policy: &Policy,
         repetition: u32,
         go_on: &dyn Fn() -> bool,
-    ) -> Result<(Played, Vec<String>), String> {
+    ) -> Result<(PlayOutput, Vec<String>), String> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let planned = Plan::new(scenario, policy, repetition, None);
+        let planned = PlayPlan::new(scenario, policy, repetition, None);
         let (plan, notes) = planned.map_err(|e| e.to_string())?;
         self.may_be_used(&plan)?;
         let scratch = std::env::temp_dir().join(format!("weir-compare-{}", std::process::id()));
@@ -89,26 +89,26 @@ impl TestDevice {
     /// Applies the plan's settings, plays it, and restores the settings.
     fn on_device(
         &self,
-        plan: &Plan,
+        plan: &PlayPlan,
         scratch: &Path,
         go_on: &dyn Fn() -> bool,
-    ) -> Result<Played, String> {
+    ) -> Result<PlayOutput, String> {
         // The kernel's schedulers and controllers only apply to block devices.
         let looped = (!self.is_block)
             .then(|| AttachedLoop::new(&self.path))
             .transpose()?;
         let device = looped.as_ref().map_or(&self.path, |l| &l.device);
-        let mut files = Tree::default();
+        let mut files = FileTree::default();
         let said = |e: &dyn std::fmt::Display| e.to_string();
         let knobs = player::knobs(plan, &files, device).map_err(|e| said(&e))?;
-        let mut journal = Journal::open(Path::new(JOURNAL)).map_err(|e| said(&e))?;
+        let mut journal = ApplyJournal::open(Path::new(JOURNAL)).map_err(|e| said(&e))?;
         // Settings of an earlier comparison that was killed would otherwise be recorded as the
         // original ones.
-        let mut say = |_: &weir_linux::Said| ();
+        let mut say = |_: &weir_linux::StepReport| ();
         weir_linux::restore(&mut files, &mut journal, &mut say).map_err(|e| said(&e))?;
         let applied = weir_linux::apply(&mut files, &knobs, &mut journal, &mut say);
         let cgroups = Cgroups::of(&files).ok().and_then(|c| c.root);
-        let host = Host {
+        let host = PlayHost {
             device: device.clone(),
             // Without groups, the jobs run in the cgroup of this command.
             cgroups: cgroups.filter(|_| !plan.groups.is_empty()),
@@ -127,7 +127,7 @@ impl TestDevice {
 
     /// Refuses a device that is in use or too small, or whose content a plan would overwrite
     /// without confirmation.
-    fn may_be_used(&self, plan: &Plan) -> Result<(), String> {
+    fn may_be_used(&self, plan: &PlayPlan) -> Result<(), String> {
         let shown = self.path.display();
         // The device can have been mounted since the first check.
         unused(&self.path, self.is_block)?;
@@ -153,7 +153,7 @@ impl TestDevice {
 
 /// Returns the release of this machine's kernel.
 pub(super) fn release() -> String {
-    let text = Tree::default().read("/proc/sys/kernel/osrelease");
+    let text = FileTree::default().read("/proc/sys/kernel/osrelease");
     text.unwrap_or_default().trim().to_owned()
 }
 
@@ -167,7 +167,7 @@ fn unused(path: &Path, is_block: bool) -> Result<(), String> {
     if !is_block {
         return Ok(());
     }
-    let device = weir_linux::Device::find(&Tree::default(), &path.to_string_lossy());
+    let device = weir_linux::HostDevice::find(&FileTree::default(), &path.to_string_lossy());
     device.map_err(|why| why.to_string())?;
     // `O_EXCL` on a block device fails with `EBUSY` if the kernel itself uses the device (open(2)).
     // This covers uses that the checks above do not know.

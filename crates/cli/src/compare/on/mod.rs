@@ -14,14 +14,14 @@ use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use crate::modelled::PlayedDrive;
 use clap::ValueEnum;
-use weir_config::policy::Controller;
-use weir_config::profile::Profile;
+use weir_config::policy::PolicyController;
+use weir_config::profile::DriveProfile;
 use weir_config::{Policy, ThreadPriority};
 use weir_linux::guest::Kernel;
 use weir_linux::play::guest::Lab;
-use weir_linux::play::{Jobs, measure};
-use weir_measure::promise::Beside;
-use weir_measure::{Place, Record, TOTAL};
+use weir_linux::play::{PlayJobs, measure};
+use weir_measure::promise::RunContext;
+use weir_measure::{Record, RecordPlace, TOTAL};
 
 use linux::TestDevice;
 
@@ -172,9 +172,9 @@ impl RunPlace {
         // A kernel that is built as a program can have controllers that distributions leave out.
         let is_program = matches!(self, Self::Guest(lab) if lab.kernel().program().is_some());
         let has = |controller| !is_program && policy.controllers.contains(&controller);
-        let why = if has(Controller::Latency) && matches!(self, Self::Guest(_)) {
+        let why = if has(PolicyController::Latency) && matches!(self, Self::Guest(_)) {
             "Debian's kernels are built without io.latency"
-        } else if has(Controller::Low) {
+        } else if has(PolicyController::Low) {
             weir_linux::NO_LOW
         } else {
             return None;
@@ -201,12 +201,12 @@ impl RunPlace {
                     let path = kernel.program().is_none().then_some(path);
                     (done.played, kernel.release().to_owned(), path, done.notes)
                 });
-                (Place::Guest, ran.map_err(|error| error.to_string()))
+                (RecordPlace::Guest, ran.map_err(|error| error.to_string()))
             }
             Self::Linux(device) => {
                 let ran = device.play(scenario, policy, repeat, &go_on);
                 let ran = ran.map(|(ran, notes)| (ran, linux::release(), None, notes));
-                (Place::Linux, ran)
+                (RecordPlace::Linux, ran)
             }
         };
         // A run that an interrupt ends early returns an error, which is not reported.
@@ -220,7 +220,7 @@ impl RunPlace {
         let clients = measured.clients.iter().enumerate();
         let records = clients.map(|(at, client)| {
             let alone = played.alone.get(at).copied().flatten();
-            client.record(&played.run, alone, &Beside::new(total.seconds()))
+            client.record(&played.run, alone, &RunContext::new(total.seconds()))
         });
         let mut of_all = played.run.record(TOTAL, total);
         of_all.processor_percent = Some(ran.processor_percent);
@@ -233,7 +233,7 @@ impl RunPlace {
         }
         let target = &measured.clients[played.target].meter;
         // The times of a real drive differ from run to run.
-        let drew = !self.is_virtual() || weir_linux::play::draws(scenario);
+        let drew = !self.is_virtual() || weir_linux::play::is_random(scenario);
         Ok(Some(RunOutcome {
             drew,
             notes,
@@ -258,7 +258,7 @@ pub(super) fn device(on: &[RunPlace]) -> Option<&TestDevice> {
 pub(super) fn drives(
     device: &TestDevice,
     on: &[RunPlace],
-    profiles: &[Profile],
+    profiles: &[DriveProfile],
 ) -> Result<Vec<PlayedDrive>, Failure> {
     let others = on.iter().any(|on| !matches!(on, RunPlace::Linux(_)));
     match profiles {
@@ -294,7 +294,7 @@ pub(super) fn check(plan: &ComparisonPlan) -> Result<(), Failure> {
             RunPlace::Serve(_) => serve::unsupported(&scenario)
                 .map(|why| format!("on a real server: {why}; use --on sim")),
             RunPlace::Guest(_) | RunPlace::Linux(_) => {
-                let refused = Jobs::new(&scenario, 0).err();
+                let refused = PlayJobs::new(&scenario, 0).err();
                 refused.map(|refused| format!("under Linux: {refused}"))
             }
         };

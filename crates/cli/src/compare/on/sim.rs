@@ -3,9 +3,9 @@
 use crate::compare::work::{Repetition, RunOutcome};
 use weir_config::units::Time;
 use weir_core::Instant;
-use weir_measure::Place;
+use weir_measure::RecordPlace;
 use weir_measure::explain::Standings;
-use weir_sim::{Results, Run, Scenario};
+use weir_sim::{Results, Scenario, SimRun};
 use weir_verify::audit::Auditors;
 
 /// Plays a repetition. Returns `None` if an interrupt has ended it early.
@@ -19,8 +19,8 @@ pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<RunOutcome>, Str
     let mut observers: Vec<&mut dyn weir_sim::Observer> = Vec::new();
     observers.extend(auditors.as_mut().map(|auditors| auditors as _));
     observers.extend(standings.as_mut().map(|standings| standings as _));
-    let failed = |error: weir_sim::Error| error.message_for(scenario);
-    let run = Run::observed(scenario, policy, played.run.repeat, observers).map_err(failed)?;
+    let failed = |error: weir_sim::SimError| error.message_for(scenario);
+    let run = SimRun::observed(scenario, policy, played.run.repeat, observers).map_err(failed)?;
     let run = match played.step() {
         Some(step) => run.followed(step),
         None => run,
@@ -35,7 +35,7 @@ pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<RunOutcome>, Str
     };
     // The drive and the elevator can still have work when the run ends.
     if let Some(found) = auditors.map(|a| a.end(false)).filter(|f| !f.is_empty()) {
-        let first = found.kept().first().map(ToString::to_string);
+        let first = found.violations().first().map(ToString::to_string);
         return Err(format!(
             "the auditors found {} violations, first: {}",
             found.total(),
@@ -43,7 +43,7 @@ pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<RunOutcome>, Str
         ));
     }
     results.standings = standings.map(Standings::into_all).unwrap_or_default();
-    played.run.place = Some(Place::Sim);
+    played.run.place = Some(RecordPlace::Sim);
     results.run = played.run.clone();
     let records = results.records(played.alone);
     let meter = &results.clients[played.target].meter;
@@ -61,7 +61,7 @@ pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<RunOutcome>, Str
 fn refused_changes(scenario: &Scenario, results: &Results) -> Vec<String> {
     let of = |(at, refusal): &(Instant, weir_core::Refusal)| {
         let after = Time(at.since(Instant::ZERO));
-        let why = weir_sim::Error::Refused(*refusal).message_for(scenario);
+        let why = weir_sim::SimError::Refused(*refusal).message_for(scenario);
         format!(
             "the [[change]] at {after} was refused, and the previous contract stays, because {why}"
         )

@@ -16,7 +16,7 @@ use weir_csi::rpc::controller_client::ControllerClient;
 use weir_csi::rpc::node_client::NodeClient;
 use weir_csi::rpc::volume_capability::{AccessMode, AccessType, access_mode::Mode};
 use weir_csi::rpc::*;
-use weir_manage::api::{Client, List, Volume as Served};
+use weir_manage::api::{List, ManagementClient, Volume as Served};
 
 /// The name of the node.
 pub(crate) const NODE: &str = "here";
@@ -264,7 +264,7 @@ impl CsiBench {
 
     /// Returns the volumes of the server, and the number of files.
     pub(crate) fn volumes(&self) -> (Vec<Served>, usize) {
-        let client = Client::new(&self.scratch.path("manage")).expect("a client");
+        let client = ManagementClient::new(&self.scratch.path("manage")).expect("a client");
         let List::Volumes(volumes) = client.get("/v1/volumes").expect("the server answers") else {
             panic!("something else than volumes");
         };

@@ -88,7 +88,8 @@ fn is_bound(lab: &ControlPlane, name: &str) -> bool {
 /// Returns the response of a node's server.
 fn server(lab: &ControlPlane, node: &str, path: &str) -> Value {
     let client =
-        weir_manage::api::Client::new(&lab.scratch.path(&format!("{node}.manage"))).unwrap();
+        weir_manage::api::ManagementClient::new(&lab.scratch.path(&format!("{node}.manage")))
+            .unwrap();
     client.get(path).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use super::program;
 use crate::common::program_of;
 use std::time::Duration;
-use weir_linux::guest::{Guest, Kernel, Ran};
+use weir_linux::guest::{GuestOutput, Kernel, KernelGuest};
 
 /// Starts a server with a drive whose files are on XFS, the driver, and `csi-sanity`.
 const SCRIPT: &str = r#"
@@ -57,10 +57,10 @@ const TOOLS: [(&str, &str); 6] = [
 
 /// Returns a guest with the command and the usual tools. `None`, with a message, if a part is
 /// missing.
-pub(super) fn guest(script: &str) -> Option<Guest> {
+pub(super) fn guest(script: &str) -> Option<KernelGuest> {
     let strict = std::env::var_os("WEIR_NO_SKIP").is_some();
     let made = Kernel::find("6.12", |line| println!("{line}")).and_then(|kernel| {
-        let mut guest = Guest::new(kernel, script);
+        let mut guest = KernelGuest::new(kernel, script);
         // A release build of these programs takes a third of the time of a debug build.
         let programs = ["weir", "weir-csi"].map(program_of);
         guest.programs.extend(programs);
@@ -85,7 +85,7 @@ pub(super) fn guest(script: &str) -> Option<Guest> {
 }
 
 /// Prints the files that a guest has left, if `WEIR_SHOW` is set.
-pub(super) fn show(ran: &Ran) {
+pub(super) fn show(ran: &GuestOutput) {
     if std::env::var_os("WEIR_SHOW").is_some() {
         for (name, log) in &ran.files {
             println!("--- {name}\n{}", String::from_utf8_lossy(log));

@@ -14,7 +14,7 @@ mod recovery;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_linux::guest::{Guest, Kernel};
+use weir_linux::guest::{Kernel, KernelGuest};
 
 /// The functions of every script: a server with `/files/NAME.toml`, and jobs of fio with
 /// verification.
@@ -30,14 +30,14 @@ say() { echo "said: $*"; }
 "#;
 
 /// Returns a guest with the server and fio. `None`, with a message, if a part is missing.
-fn guest(script: &str, configs: &[(&str, &str)]) -> Option<Guest> {
+fn guest(script: &str, configs: &[(&str, &str)]) -> Option<KernelGuest> {
     let strict = std::env::var_os("WEIR_NO_SKIP").is_some();
     let kernel = std::env::var("WEIR_KERNEL");
     let found = Kernel::find(kernel.as_deref().unwrap_or("6.12"), |line| {
         println!("{line}");
     });
     let made = found.and_then(|kernel| {
-        let mut guest = Guest::new(kernel, format!("{WORDS}\n{script}"));
+        let mut guest = KernelGuest::new(kernel, format!("{WORDS}\n{script}"));
         guest.add_program("fio", "fio")?;
         guest.add_program("qemu-system-x86_64", "qemu-system-x86")?;
         // QEMU itself is needed on the host only. Adding it checks that it is installed.
@@ -64,7 +64,7 @@ fn guest(script: &str, configs: &[(&str, &str)]) -> Option<Guest> {
 
 /// Boots the guest. Returns the results that the script has printed (`say NAME WORDS`), and the
 /// whole console.
-fn played(guest: &Guest) -> (BTreeMap<String, String>, String) {
+fn played(guest: &KernelGuest) -> (BTreeMap<String, String>, String) {
     let ran = guest.run().unwrap_or_else(|error| panic!("{error}"));
     let said = ran.console.iter().filter_map(|line| {
         let (name, words) = line.strip_prefix("said: ")?.split_once(' ')?;

@@ -2,10 +2,10 @@
 
 use super::job::FioJob;
 use super::{DRIVE, other_priority};
-use crate::scenario::Merging;
+use crate::scenario::MergeSettings;
 use crate::scenario::print::{print_kind, print_times};
 use crate::text::Quoted;
-use crate::units::{Size as Bytes, Time};
+use crate::units::{ByteSize as Bytes, Time};
 use crate::words::Words;
 use std::fmt::{self, Write};
 use weir_core::{Priority, Span};
@@ -42,7 +42,7 @@ fn print(f: &mut String, name: &str, jobs: &[FioJob]) -> fmt::Result {
     writeln!(f, "grouping = \"{grouping}\"\n")?;
     writeln!(f, "# The host as Linux has it.\n[host]")?;
     writeln!(f, "nr_requests = \"linux\"\nadapter = \"linux\"")?;
-    writeln!(f, "nomerges = {}", Merging::LINUX.nomerges)?;
+    writeln!(f, "nomerges = {}", MergeSettings::LINUX.nomerges)?;
     for job in jobs {
         print_job(f, job, jobs)?;
     }

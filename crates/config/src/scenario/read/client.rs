@@ -11,7 +11,7 @@ use crate::scenario::rate::limited;
 use crate::scenario::{Buffered, ClientSpec, PAGE};
 use crate::terms::knobs;
 use crate::text::quoted;
-use crate::units::{Rate, Size as Bytes, Time, UnitError};
+use crate::units::{ByteSize as Bytes, BytesPerSecond, Time, UnitError};
 use crate::words::Words;
 use weir_core::rule::RuleViolation;
 use weir_core::{Class, Contract, GroupId, Priority, PriorityClass, ROOT, Span};
@@ -361,7 +361,7 @@ fn think_every<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> u32 {
 fn arrival<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, size: Size, writes: u8) -> Arrival {
     let poisson = poisson(doc, table);
     let rate = table.entry("rate");
-    let of_bytes = |text: &str| text.parse::<Rate>().ok().map(|r| r.0);
+    let of_bytes = |text: &str| text.parse::<BytesPerSecond>().ok().map(|r| r.0);
     let bytes = rate.as_ref().and_then(|e| rates(doc, e, of_bytes));
     let iops = table.entry("rate_iops");
     let of_requests = |text: &str| text.parse().ok().filter(|n| *n <= 1_000_000_000);

@@ -2,7 +2,7 @@
 
 use super::super::Scenario;
 use super::super::expect::{
-    Asked, Bounds, Expect, Figure, FigureOwner, FigureValue, Part, Published,
+    Bounds, Expect, Figure, FigureOwner, FigureValue, Part, Published, Requirement,
 };
 use super::{list, named_client};
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
@@ -40,7 +40,7 @@ fn asked<'a>(
     table: &ShapedTable<'a>,
     scenario: &Scenario,
     cases: &[String],
-) -> Option<Asked> {
+) -> Option<Requirement> {
     let kinds = ["promise", "shares", "max", "figure"].map(|k| (k, table.entry(k)));
     let there: Vec<&(&str, Option<KeyEntry<'a>>)> =
         kinds.iter().filter(|k| k.1.is_some()).collect();
@@ -60,22 +60,26 @@ fn asked<'a>(
     }
     match *kind {
         "promise" => promise(doc, found, scenario),
-        "shares" => percent(doc, found).map(Asked::Shares),
-        "max" => percent(doc, found).map(Asked::Max),
-        _ => bounds(doc, entry, table, scenario, cases).map(Asked::Figure),
+        "shares" => percent(doc, found).map(Requirement::Shares),
+        "max" => percent(doc, found).map(Requirement::Max),
+        _ => bounds(doc, entry, table, scenario, cases).map(Requirement::Figure),
     }
 }
 
-fn promise<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, scenario: &Scenario) -> Option<Asked> {
+fn promise<'a>(
+    doc: &mut Document<'a>,
+    entry: &KeyEntry<'a>,
+    scenario: &Scenario,
+) -> Option<Requirement> {
     if entry.as_text() == Some("all") {
-        return Some(Asked::Promise(None));
+        return Some(Requirement::Promise(None));
     }
     if entry.as_text().is_none() {
         let what = format!("{} is not a client's name", entry.quoted_value());
         doc.report(entry, what, "write promise = \"all\" for every client");
         return None;
     }
-    named_client(doc, entry, scenario).map(|name| Asked::Promise(Some(name)))
+    named_client(doc, entry, scenario).map(|name| Requirement::Promise(Some(name)))
 }
 
 fn bounds<'a>(

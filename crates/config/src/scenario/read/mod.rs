@@ -13,8 +13,8 @@ pub(super) use tunables::tune;
 use super::build::{Choice, ClientDeclaration, StatedScenario, one_device};
 use super::script::Facts;
 use super::{
-    Adapter, Buffered, CLIENTS, Change, ClientSpec, FilesystemKind, Merging, NrRequests, Path,
-    RESERVED, Scenario,
+    Adapter, Buffered, CLIENTS, Change, ClientSpec, FilesystemKind, MergeSettings, NrRequests,
+    Path, RESERVED, Scenario,
 };
 use crate::admission::contradiction_in;
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
@@ -222,7 +222,7 @@ fn host<'a>(
         nr_requests: nr_requests.unwrap_or_default(),
         ata: adapter && shape.queues == 1 && shape.tags <= NCQ,
     };
-    scenario.merging = Merging {
+    scenario.merging = MergeSettings {
         nomerges: table.field(doc, "nomerges"),
         plug: table.field(doc, "plug"),
     };

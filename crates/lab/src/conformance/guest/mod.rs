@@ -6,7 +6,7 @@ pub mod play;
 pub mod row;
 
 use rayon::prelude::*;
-use row::{Row, Rows};
+use row::{GuestRow, Rows};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +17,7 @@ use weir_linux::play::guest::Lab;
 
 /// The results of a row on one side.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Figures {
+pub struct RowFigures {
     /// The number of requests of the target.
     pub requests: u64,
     /// The mean latency of the target, in microseconds.
@@ -30,9 +30,9 @@ pub struct Figures {
 
 /// The results of a row in Linux.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Linux {
+pub struct LinuxResult {
     /// The results, without the time of the path to the server.
-    pub figures: Figures,
+    pub figures: RowFigures,
     /// The time of the path, in microseconds.
     pub path_us: f64,
     /// The remaining error of the path in that boot, in microseconds.
@@ -42,7 +42,7 @@ pub struct Linux {
     pub processor: Option<u64>,
 }
 
-impl Linux {
+impl LinuxResult {
     /// Returns true if the processor could carry the load that the drive can serve. In that case
     /// rates are those of the drive.
     pub fn is_carried(&self) -> bool {
@@ -58,7 +58,7 @@ pub const CARRIED: u64 = 75;
 pub const PROGRAM: &str = "6.1-program";
 
 /// The results in Linux by the names of the rows.
-pub type Stored = BTreeMap<String, Linux>;
+pub type StoredResults = BTreeMap<String, LinuxResult>;
 
 /// Reads the rows of the comparison.
 ///
@@ -76,7 +76,7 @@ fn file() -> PathBuf {
 ///
 /// # Errors
 /// Returns the first line that is not a result.
-pub fn stored() -> Result<Stored, String> {
+pub fn stored() -> Result<StoredResults, String> {
     // A missing file means that no row has been measured.
     let text = fs::read_to_string(file()).unwrap_or_default();
     let lines = text.lines().filter(|l| !l.starts_with('#'));
@@ -85,12 +85,12 @@ pub fn stored() -> Result<Stored, String> {
         .collect()
 }
 
-fn parse(line: &str) -> Option<(String, Linux)> {
+fn parse(line: &str) -> Option<(String, LinuxResult)> {
     let mut fields = line.split('|').map(str::trim);
     let name = fields.next()?.to_owned();
     let requests = fields.next()?.parse().ok()?;
     let mut number = || fields.next()?.parse().ok();
-    let figures = Figures {
+    let figures = RowFigures {
         requests,
         latency_us: number()?,
         target_mb: number()?,
@@ -102,7 +102,7 @@ fn parse(line: &str) -> Option<(String, Linux)> {
         "-" => None,
         percent => Some(percent.parse().ok()?),
     };
-    let linux = Linux {
+    let linux = LinuxResult {
         figures,
         path_us,
         left_us,
@@ -115,17 +115,17 @@ fn parse(line: &str) -> Option<(String, Linux)> {
 ///
 /// # Errors
 /// Returns an error if a file cannot be read or a row cannot be run.
-pub fn compare() -> Result<page::Written, String> {
+pub fn compare() -> Result<page::GuestPage, String> {
     let (rows, linux) = (rows()?, stored()?);
     let all = rows.all();
-    let played: Vec<&Row> = all
+    let played: Vec<&GuestRow> = all
         .iter()
         .filter(|row| linux.contains_key(&row.name()))
         .collect();
     let weir = played
         .par_iter()
         .map(|row| Ok((row.name(), play::weir(row)?)));
-    let weir: Result<BTreeMap<String, Figures>, String> = weir.collect();
+    let weir: Result<BTreeMap<String, RowFigures>, String> = weir.collect();
     Ok(page::write(&rows, &linux, &weir?))
 }
 
@@ -144,7 +144,7 @@ pub fn fill(weir: &Path, program: Option<&str>, which: &[&str]) -> Result<(), St
             && (program.is_some() || row.kernel != PROGRAM)
             && (which.is_empty() || which.iter().any(|w| name.contains(w)))
     });
-    let missing: Vec<&Row> = missing.collect();
+    let missing: Vec<&GuestRow> = missing.collect();
     let mut labs = BTreeMap::new();
     for row in &missing {
         // A kernel is searched once for all its rows.
@@ -156,7 +156,7 @@ pub fn fill(weir: &Path, program: Option<&str>, which: &[&str]) -> Result<(), St
         }
     }
     let figures = Mutex::new(there);
-    let play = |row: &&Row| match play::linux(row, &labs[&row.kernel]) {
+    let play = |row: &&GuestRow| match play::linux(row, &labs[&row.kernel]) {
         Ok(of_row) => {
             eprintln!("{}: {of_row:?}", row.name());
             // A panic in another row leaves the stored figures complete.
@@ -178,12 +178,12 @@ pub fn fill(weir: &Path, program: Option<&str>, which: &[&str]) -> Result<(), St
 }
 
 /// Writes the results in Linux in the order of the rows.
-fn write(rows: &[Row], figures: &Stored) -> Result<(), String> {
+fn write(rows: &[GuestRow], figures: &StoredResults) -> Result<(), String> {
     let mut text = "# scenario: case: drive: policy: kernel | the target's requests | their mean latency in us | MB/s of the target | MB/s of all | \
                     what the path takes in us | what was left of it in that boot | per cent of the processor\n"
         .to_owned();
-    for name in rows.iter().map(Row::name) {
-        if let Some(Linux {
+    for name in rows.iter().map(GuestRow::name) {
+        if let Some(LinuxResult {
             figures: f,
             path_us,
             left_us,

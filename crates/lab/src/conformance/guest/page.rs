@@ -1,8 +1,8 @@
 //! Writes the page that compares the rows of both sides.
 
 use super::play::{PROGRAM_RUNS, RUNS};
-use super::row::{Row, Rows};
-use super::{CARRIED, Figures, Linux, PROGRAM, Stored};
+use super::row::{GuestRow, Rows};
+use super::{CARRIED, LinuxResult, PROGRAM, RowFigures, StoredResults};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ const GOAL: f64 = 0.95;
 
 /// The page and its summary in a line.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct GuestPage {
     /// The text of `docs/conformance-guest.md`.
     pub page: String,
     /// The number of rows that agree, in a line.
@@ -22,14 +22,14 @@ pub struct Written {
 }
 
 /// A row with the results of both sides.
-struct Compared {
-    row: Row,
-    linux: Figures,
-    lab: Linux,
-    weir: Figures,
+struct GuestComparison {
+    row: GuestRow,
+    linux: RowFigures,
+    lab: LinuxResult,
+    weir: RowFigures,
 }
 
-impl Compared {
+impl GuestComparison {
     fn latency(&self) -> f64 {
         self.weir.latency_us / self.linux.latency_us
     }
@@ -49,28 +49,28 @@ fn is_near(ratio: f64) -> bool {
 }
 
 /// Writes the page of the rows that have results of both sides.
-pub fn write(rows: &Rows, linux: &Stored, weir: &BTreeMap<String, Figures>) -> Written {
+pub fn write(rows: &Rows, linux: &StoredResults, weir: &BTreeMap<String, RowFigures>) -> GuestPage {
     let compared = rows.all().into_iter().filter_map(|row| {
         let (linux, weir) = (linux.get(&row.name())?, *weir.get(&row.name())?);
-        Some(Compared {
+        Some(GuestComparison {
             row,
             linux: linux.figures,
             lab: *linux,
             weir,
         })
     });
-    let compared: Vec<Compared> = compared.collect();
+    let compared: Vec<GuestComparison> = compared.collect();
     // Rows out of reach are not counted.
     let carried = || compared.iter().filter(|c| c.lab.is_carried());
     let agree = carried().filter(|c| c.agrees()).count();
-    let near = |of: fn(&Compared) -> f64| carried().filter(|c| is_near(of(c))).count();
+    let near = |of: fn(&GuestComparison) -> f64| carried().filter(|c| is_near(of(c))).count();
     let all = carried().count();
     let figure = format!(
         "{agree} of {all} rows agree within {:.0} % ({:.0} %): {} of {all} latencies of targets and {} of {all} bandwidths of all clients.",
         100.0 * TOLERANCE,
         100.0 * agree as f64 / (all as f64).max(1.0),
-        near(Compared::latency),
-        near(Compared::total),
+        near(GuestComparison::latency),
+        near(GuestComparison::total),
     );
     let figure = match compared.len() - all {
         0 => figure,
@@ -98,12 +98,12 @@ pub fn write(rows: &Rows, linux: &Stored, weir: &BTreeMap<String, Figures>) -> W
     path(&mut page, &compared);
     table(&mut page, &compared);
     differences(&mut page, rows, &compared);
-    Written { page, figure }
+    GuestPage { page, figure }
 }
 
-fn path(text: &mut String, compared: &[Compared]) {
+fn path(text: &mut String, compared: &[GuestComparison]) {
     *text += "\n## The path to the server\n\n| Kernel | Drive | Time of the path, us | Remaining error, us |\n|---|---|---|---|\n";
-    let mut all: BTreeMap<(&str, &str), Vec<&Compared>> = BTreeMap::new();
+    let mut all: BTreeMap<(&str, &str), Vec<&GuestComparison>> = BTreeMap::new();
     // A kernel in lockstep has no path to a server.
     for c in compared.iter().filter(|c| c.row.kernel != PROGRAM) {
         let place = (c.row.kernel.as_str(), c.row.drive.as_str());
@@ -117,11 +117,11 @@ fn path(text: &mut String, compared: &[Compared]) {
     }
 }
 
-fn table(text: &mut String, compared: &[Compared]) {
+fn table(text: &mut String, compared: &[GuestComparison]) {
     *text += "\n## Rows\n\n| Scenario | Case | Drive | Policy | Kernel | Target's mean latency in Linux, us | Target's mean latency in Weir, us | Weir / Linux | MB/s of the target in Linux | MB/s of the target in Weir | MB/s of all in Linux | MB/s of all in Weir | Weir / Linux | Processor | Verdict |\n\
               |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for c in compared {
-        let Row {
+        let GuestRow {
             scenario,
             case,
             drive,
@@ -150,7 +150,7 @@ fn table(text: &mut String, compared: &[Compared]) {
     }
 }
 
-fn differences(text: &mut String, rows: &Rows, compared: &[Compared]) {
+fn differences(text: &mut String, rows: &Rows, compared: &[GuestComparison]) {
     *text += "\n## Rows that differ\n\n| Row | Reason |\n|---|---|\n";
     let differ = compared.iter();
     for c in differ.filter(|c| c.lab.is_carried() && !c.agrees()) {

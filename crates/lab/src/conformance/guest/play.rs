@@ -1,11 +1,11 @@
 //! Runs rows on either side.
 
-use super::row::{Built, Row};
-use super::{Figures, Linux, PROGRAM};
+use super::row::{GuestRow, RowSetup};
+use super::{LinuxResult, PROGRAM, RowFigures};
 use weir_linux::play::guest::Lab;
 use weir_linux::play::measure;
 use weir_measure::Meter;
-use weir_sim::Run;
+use weir_sim::SimRun;
 
 /// The number of repetitions in the simulator, which differ in their random numbers.
 pub const RUNS: u32 = 8;
@@ -18,21 +18,21 @@ pub const PROGRAM_RUNS: u32 = 3;
 ///
 /// # Errors
 /// Returns an error if scenario, case, drive and policy do not fit together.
-pub fn weir(row: &Row) -> Result<Figures, String> {
+pub fn weir(row: &GuestRow) -> Result<RowFigures, String> {
     let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", row.name());
-    let Built {
+    let RowSetup {
         scenario,
         policy,
         target,
     } = row.build()?;
-    let mut sum = Sum::default();
+    let mut sum = RunSums::default();
     let runs = if row.kernel == PROGRAM {
         PROGRAM_RUNS
     } else {
         RUNS
     };
     for run in 1..=runs {
-        let results = Run::new(&scenario, &policy, run).and_then(|run| run.run(|_| {}));
+        let results = SimRun::new(&scenario, &policy, run).and_then(|run| run.run(|_| {}));
         let results = results.map_err(|e| wrong(&e))?;
         sum.add(&results.clients[target].meter, &results.total);
     }
@@ -44,9 +44,9 @@ pub fn weir(row: &Row) -> Result<Figures, String> {
 ///
 /// # Errors
 /// Returns an error if the row cannot be run there.
-pub fn linux(row: &Row, lab: &Lab) -> Result<Linux, String> {
+pub fn linux(row: &GuestRow, lab: &Lab) -> Result<LinuxResult, String> {
     let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", row.name());
-    let Built {
+    let RowSetup {
         scenario,
         policy,
         target,
@@ -55,8 +55,8 @@ pub fn linux(row: &Row, lab: &Lab) -> Result<Linux, String> {
     // The runs of a program have the numbers of the simulator's runs, so that clients begin at the
     // same times.
     let runs = if is_program { 1..=PROGRAM_RUNS } else { 0..=0 };
-    let mut sum = Sum::default();
-    let mut linux = Linux {
+    let mut sum = RunSums::default();
+    let mut linux = LinuxResult {
         figures: sum.figures(),
         path_us: 0.0,
         left_us: 0.0,
@@ -78,7 +78,7 @@ pub fn linux(row: &Row, lab: &Lab) -> Result<Linux, String> {
 
 /// The sums of several runs, from which means are taken.
 #[derive(Default)]
-struct Sum {
+struct RunSums {
     requests: u64,
     waited_us: f64,
     target_mb: f64,
@@ -86,7 +86,7 @@ struct Sum {
     runs: f64,
 }
 
-impl Sum {
+impl RunSums {
     fn add(&mut self, target: &Meter, total: &Meter) {
         let mb_per_s = |m: &Meter| weir_measure::mb_per_s(m.bytes(), m.length_ns());
         self.requests += target.requests();
@@ -97,9 +97,9 @@ impl Sum {
         self.runs += 1.0;
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self) -> RowFigures {
         let runs = self.runs.max(1.0);
-        Figures {
+        RowFigures {
             requests: self.requests,
             latency_us: self.waited_us / (self.requests as f64).max(1.0),
             target_mb: self.target_mb / runs,

@@ -11,7 +11,7 @@ use weir_config::{Policy, policy, profile};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rows {
-    rows: Vec<Block>,
+    rows: Vec<RowBlock>,
     /// The reasons why the two sides differ, by the names of rows.
     #[serde(default)]
     pub why: BTreeMap<String, String>,
@@ -20,7 +20,7 @@ pub struct Rows {
 /// A block of rows: every case with every policy on every drive.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Block {
+struct RowBlock {
     scenario: String,
     cases: Option<Vec<String>>,
     drives: Vec<String>,
@@ -30,7 +30,7 @@ struct Block {
 
 /// A row: one run on each side.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Row {
+pub struct GuestRow {
     /// The name of the scenario, which is a file next to the rows.
     pub scenario: String,
     /// The case, if the scenario has several.
@@ -43,7 +43,7 @@ pub struct Row {
     pub kernel: String,
 }
 
-impl Row {
+impl GuestRow {
     /// Returns the name of the row in the file of Linux's results.
     pub fn name(&self) -> String {
         let case = self.case.as_deref().unwrap_or("-");
@@ -61,8 +61,8 @@ impl Row {
     ///
     /// # Errors
     /// Returns an error if there is no such scenario, case, drive, policy or target.
-    pub fn build(&self) -> Result<Built, String> {
-        let built = Built::new(
+    pub fn build(&self) -> Result<RowSetup, String> {
+        let built = RowSetup::new(
             &self.script()?,
             self.case.as_deref(),
             &self.drive,
@@ -81,7 +81,7 @@ impl Row {
 
 /// The scenario and policy of a row.
 #[derive(Debug)]
-pub struct Built {
+pub struct RowSetup {
     /// The clients and their drive.
     pub scenario: Scenario,
     /// The policy that schedules them.
@@ -90,7 +90,7 @@ pub struct Built {
     pub target: usize,
 }
 
-impl Built {
+impl RowSetup {
     /// Builds a case of a scenario on a drive under a policy, both given by their names.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl Rows {
     }
 
     /// Returns the rows, in the order of the page.
-    pub fn all(&self) -> Vec<Row> {
+    pub fn all(&self) -> Vec<GuestRow> {
         let mut all = Vec::new();
         for block in &self.rows {
             let cases = block.cases.as_ref();
@@ -142,7 +142,7 @@ impl Rows {
                 .iter()
                 .flat_map(|d| cases.iter().map(move |c| (d, c)))
             {
-                all.extend(block.policies.iter().map(|policy| Row {
+                all.extend(block.policies.iter().map(|policy| GuestRow {
                     scenario: block.scenario.clone(),
                     case: case.clone(),
                     drive: drive.clone(),

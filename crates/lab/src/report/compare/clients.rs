@@ -2,7 +2,7 @@
 
 use super::{CompareReport, ComparedCell, ComparedDrive};
 use crate::report::html::Tone;
-use crate::report::{Column, Table};
+use crate::report::{Column, ReportTable};
 use weir_measure::Absence;
 use weir_measure::number::{duration, figure, percent};
 use weir_measure::promise::Fate;
@@ -104,8 +104,8 @@ impl ComparedClient {
 
 /// Returns a row for each policy of a case: the kept promises, the clients that starve, and the
 /// total bandwidth.
-pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
-    let mut table = Table::new([
+pub(super) fn policies(cells: &[&ComparedCell]) -> ReportTable {
+    let mut table = ReportTable::new([
         Column::text("policy"),
         Column::number("promises\nkept"),
         Column::number("starve\nclients"),
@@ -144,8 +144,8 @@ pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
 }
 
 /// Returns the table of every client under one policy.
-pub(super) fn clients(cell: &ComparedCell) -> Table {
-    let mut table = Table::new([
+pub(super) fn clients(cell: &ComparedCell) -> ReportTable {
+    let mut table = ReportTable::new([
         Column::text("client"),
         Column::number("promised\nMB/s"),
         Column::number("got\nMB/s"),
@@ -189,10 +189,10 @@ pub(super) fn clients(cell: &ComparedCell) -> Table {
 }
 
 /// Returns the table of each client's result under each policy: pass or fail, and the bandwidth.
-pub(super) fn matrix(cells: &[&ComparedCell]) -> Table {
+pub(super) fn matrix(cells: &[&ComparedCell]) -> ReportTable {
     let policies = cells.iter().map(|c| Column::text(&c.policy));
     let head = [Column::text("client"), Column::number("promised MB/s")];
-    let mut table = Table::new(head.into_iter().chain(policies));
+    let mut table = ReportTable::new(head.into_iter().chain(policies));
     let first = cells.first().map_or(&[][..], |cell| &cell.clients[..]);
     for (at, client) in first.iter().enumerate() {
         let each = cells.iter().map(|cell| match cell.clients.get(at) {

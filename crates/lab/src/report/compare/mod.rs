@@ -1,6 +1,6 @@
 //! The report of a comparison: policies side by side, by drive and by case.
 
-use weir_measure::{Latency, RingsPerSecond, State};
+use weir_measure::{LatencyRecord, RingsPerSecond, TracedState};
 
 mod clients;
 mod page;
@@ -63,7 +63,7 @@ pub struct ComparedCell {
     /// The number of requests of the target.
     pub requests: u64,
     /// The latency of these requests. `None` without requests.
-    pub latency_us: Option<Latency>,
+    pub latency_us: Option<LatencyRecord>,
     /// The mean latency of these requests relative to that without control, if known.
     pub of_none: Option<f64>,
     /// The bandwidth of the target, in MB/s.
@@ -124,7 +124,7 @@ pub struct ComparedOverTime {
     /// The total bandwidth of all other clients, in MB/s.
     pub others_mb_per_s: Vec<(f64, f64)>,
     /// The states of controllers and the elevator.
-    pub states: Vec<State>,
+    pub states: Vec<TracedState>,
 }
 
 impl ComparedDrive {

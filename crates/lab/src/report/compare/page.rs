@@ -3,7 +3,7 @@
 use super::{
     CompareReport, ComparedCell, ComparedDrive, ComparedFigure, clients, plots, rows, states,
 };
-use crate::report::html::{Block, Page, Section};
+use crate::report::html::{HtmlPage, PageBlock, PageSection};
 use crate::report::table::{capital, named};
 use weir_measure::number::{duration, figure};
 
@@ -58,7 +58,7 @@ impl Detail {
 
 fn page(report: &CompareReport, detail: Detail) -> String {
     let drives = report.drives.iter().map(|d| drive(report, d, detail));
-    let mut sections: Vec<Section> = figures(report);
+    let mut sections: Vec<PageSection> = figures(report);
     let plots = sections.len();
     sections.extend(drives);
     if report.clients {
@@ -70,7 +70,7 @@ fn page(report: &CompareReport, detail: Detail) -> String {
         .into_iter()
         .chain(report.notes.iter().cloned())
         .collect();
-    sections.push(Section::reading(&notes));
+    sections.push(PageSection::reading(&notes));
     let drives = match &report.drives[..] {
         [one] => one.name.clone(),
         all => format!("{} drives", all.len()),
@@ -81,7 +81,7 @@ fn page(report: &CompareReport, detail: Detail) -> String {
         ("", None) => format!("how long {} waits", named(&report.target)),
         (about, _) => about.to_owned(),
     };
-    let page = Page {
+    let page = HtmlPage {
         title: format!("{} on {drives}: {shows}", report.scenario),
         lead: lead(report).unwrap_or_default(),
         intro: vec![report.load.clone()],
@@ -171,76 +171,79 @@ fn is_sweep(report: &CompareReport) -> bool {
 }
 
 /// Returns the sections of the first requirement of the scenario and of the target's latency.
-fn figures(report: &CompareReport) -> Vec<Section> {
+fn figures(report: &CompareReport) -> Vec<PageSection> {
     // A sweep has one bar per case, which its own plot shows.
     let drives = || report.drives.iter().filter(|_| !is_sweep(report));
     let mut sections = Vec::new();
     if let Some(figure) = plots::headline(report) {
         let plots = drives().flat_map(|d| plots::asked(report, d)).collect();
-        let blocks = vec![Block::Plots(plots, FIGURES.into())];
-        sections.push(Section::new(capital(&figure.name), blocks));
+        let blocks = vec![PageBlock::Plots(plots, FIGURES.into())];
+        sections.push(PageSection::new(capital(&figure.name), blocks));
     }
     if report.latency {
         let plots = drives()
             .flat_map(|d| plots::latency(report, d, &d.name))
             .collect();
         let heading = format!("Latency of {}", named(&report.target));
-        let blocks = vec![Block::Plots(plots, plots::LATENCY.into())];
-        sections.push(Section::new(heading, blocks));
+        let blocks = vec![PageBlock::Plots(plots, plots::LATENCY.into())];
+        sections.push(PageSection::new(heading, blocks));
     }
     sections
 }
 
-fn drive(report: &CompareReport, drive: &ComparedDrive, detail: Detail) -> Section {
-    let mut blocks = vec![Block::Text(drive.about.clone())];
+fn drive(report: &CompareReport, drive: &ComparedDrive, detail: Detail) -> PageSection {
+    let mut blocks = vec![PageBlock::Text(drive.about.clone())];
     if report.clients {
         blocks.extend(every_client(report, drive, detail));
         let target = format!("Requests of {}", named(&report.target));
-        blocks.push(Block::Heading(target, None));
+        blocks.push(PageBlock::Heading(target, None));
     }
-    blocks.push(Block::Table(rows::drive(drive, report.latency)));
+    blocks.push(PageBlock::Table(rows::drive(drive, report.latency)));
     let figures = plots::figures(report, drive, plots::headline(report));
-    blocks.push(Block::Plots(figures, FIGURES.into()));
+    blocks.push(PageBlock::Plots(figures, FIGURES.into()));
     if is_sweep(report) {
         let plot = plots::cases(report, drive).into_iter().collect();
         let caption = "Where a mean request of each case spent its time.";
-        blocks.push(Block::Plots(plot, caption.into()));
-        return Section::new(&drive.name, blocks);
+        blocks.push(PageBlock::Plots(plot, caption.into()));
+        return PageSection::new(&drive.name, blocks);
     }
     for case in drive.cases() {
         if !case.is_empty() {
-            blocks.push(Block::Heading(format!("Beside {case}"), None));
+            blocks.push(PageBlock::Heading(format!("Beside {case}"), None));
         }
         let why = drive.of(case).map(|c| (c.policy.clone(), c.why.clone()));
-        blocks.push(Block::Terms(why.collect()));
+        blocks.push(PageBlock::Terms(why.collect()));
         let plots = plots::case(report, drive, case, detail >= Detail::Time);
-        blocks.push(Block::Plots(plots, CAPTION.into()));
+        blocks.push(PageBlock::Plots(plots, CAPTION.into()));
         let cells = drive.of(case).filter(|_| detail >= Detail::States);
         blocks.extend(cells.filter_map(|cell| states::block(report, cell)));
     }
-    Section::new(&drive.name, blocks)
+    PageSection::new(&drive.name, blocks)
 }
 
 /// Returns the results of every client: first the verdicts, and then all figures.
-fn every_client(report: &CompareReport, drive: &ComparedDrive, detail: Detail) -> Vec<Block> {
+fn every_client(report: &CompareReport, drive: &ComparedDrive, detail: Detail) -> Vec<PageBlock> {
     let looks = plots::looks(report);
     let mut blocks = Vec::new();
     for case in drive.cases() {
         let cells: Vec<&ComparedCell> = drive.of(case).collect();
         if !case.is_empty() {
-            blocks.push(Block::Heading(format!("Case {case}: every client"), None));
+            blocks.push(PageBlock::Heading(
+                format!("Case {case}: every client"),
+                None,
+            ));
         }
-        blocks.push(Block::Table(clients::policies(&cells)));
+        blocks.push(PageBlock::Table(clients::policies(&cells)));
         if detail < Detail::Clients {
             continue;
         }
-        blocks.push(Block::Table(clients::matrix(&cells)));
+        blocks.push(PageBlock::Table(clients::matrix(&cells)));
         let each = cells.iter().flat_map(|cell| {
             let ink = Some(looks.ink(&cell.policy));
-            let heading = Block::Heading(cell.policy.clone(), ink);
-            [heading, Block::Table(clients::clients(cell))]
+            let heading = PageBlock::Heading(cell.policy.clone(), ink);
+            [heading, PageBlock::Table(clients::clients(cell))]
         });
-        blocks.push(Block::Details(
+        blocks.push(PageBlock::Details(
             "Every client's figures, by policy".into(),
             each.collect(),
         ));

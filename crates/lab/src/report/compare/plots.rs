@@ -3,7 +3,7 @@
 use super::{CompareReport, ComparedCell, ComparedDrive, ComparedFigure, ComparedOverTime};
 use crate::report::policy::Looks;
 use crate::report::split;
-use crate::report::svg::{Along, Bar, Chart, Ink, Mark, Scale, Shape};
+use crate::report::svg::{Along, Bar, Chart, ChartMark, Ink, MarkShape, Scale};
 use crate::report::table::{capital, named};
 use weir_measure::number::duration;
 
@@ -136,10 +136,10 @@ fn bars(
         case => format!("beside {case}"),
     };
     let chart = |title: String, cases: &[&str], reach: Vec<f64>| {
-        let mark = |policy: &&str| Mark {
+        let mark = |policy: &&str| ChartMark {
             name: (*policy).to_owned(),
             ink: looks.ink(policy),
-            shape: Shape::Bars(cases.iter().map(|case| of(case, policy)).collect()),
+            shape: MarkShape::Bars(cases.iter().map(|case| of(case, policy)).collect()),
         };
         Chart {
             title,
@@ -235,10 +235,10 @@ fn over_time(report: &CompareReport, cells: &[&ComparedCell]) -> Vec<Chart> {
     let looks = looks(report);
     let chart = |title: &str, unit: &str, scale: Scale, lines: &[LineOf]| {
         let marks = over.iter().flat_map(|(cell, over)| {
-            lines.iter().map(|(name, quiet, points)| Mark {
+            lines.iter().map(|(name, quiet, points)| ChartMark {
                 name: format!("{}{name}", cell.policy),
                 ink: looks.ink(&cell.policy),
-                shape: Shape::Line {
+                shape: MarkShape::Line {
                     points: points(over),
                     quiet: *quiet,
                     dash: looks.dash(&cell.policy),

@@ -1,11 +1,11 @@
 //! A drive's results as a table.
 
 use super::{ComparedCell, ComparedDrive};
-use crate::report::{Column, Table};
+use crate::report::{Column, ReportTable};
 use weir_measure::number::{duration, figure, percent, short};
 
 /// Returns a table with a row for each case and policy.
-pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
+pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> ReportTable {
     let cases = drive.cells.iter().any(|c| !c.case.is_empty());
     let case = cases.then(|| Column::text("case"));
     let policy = Column::text("policy");
@@ -39,7 +39,7 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     let rings = rings.into_iter().filter(|_| has_rings);
     let head = case.into_iter().chain([policy]);
     let columns = head.chain(asked).chain(times).chain(rings).chain(all);
-    let mut table = Table::new(columns).grouped(cases);
+    let mut table = ReportTable::new(columns).grouped(cases);
     let mut last = "";
     for cell in &drive.cells {
         // A case is named in its first row only.

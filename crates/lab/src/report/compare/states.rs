@@ -2,10 +2,10 @@
 
 use super::plots::looks;
 use super::{CompareReport, ComparedCell};
-use crate::report::html::Block;
-use crate::report::svg::{Along, Chart, Mark, Shape};
+use crate::report::html::PageBlock;
+use crate::report::svg::{Along, Chart, ChartMark, MarkShape};
 use crate::report::table::named;
-use weir_measure::State;
+use weir_measure::TracedState;
 use weir_measure::number::figure;
 
 /// The maximum number of other clients that are drawn. More would hide each other, and make pages
@@ -14,12 +14,12 @@ const OTHERS: usize = 5;
 
 /// Returns the plots of one cell, shown on demand: one for each value that changes. A sentence
 /// lists the values that do not change.
-pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<Block> {
+pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<PageBlock> {
     let over = cell.over_time.as_ref()?;
     let ends = over.depth.last().map(|p| (0.0, p.0));
     let (mut plots, mut still) = (Vec::new(), Vec::new());
     for name in names(&over.states) {
-        let states: Vec<&State> = over.states.iter().filter(|s| s.state == name).collect();
+        let states: Vec<&TracedState> = over.states.iter().filter(|s| s.state == name).collect();
         match constant(&states) {
             Some(value) => {
                 let said = format!("{name} {} {}", figure(value), states[0].unit);
@@ -40,11 +40,14 @@ pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<Block
         named(&report.target)
     );
     let line = format!("What {} was doing over time", cell.policy);
-    Some(Block::Details(line, vec![Block::Plots(plots, caption)]))
+    Some(PageBlock::Details(
+        line,
+        vec![PageBlock::Plots(plots, caption)],
+    ))
 }
 
 /// Returns the names, in order of first occurrence.
-fn names(states: &[State]) -> Vec<&str> {
+fn names(states: &[TracedState]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for state in states {
         if !names.contains(&state.state.as_str()) {
@@ -55,7 +58,7 @@ fn names(states: &[State]) -> Vec<&str> {
 }
 
 /// Returns the value, if there is only one.
-fn constant(states: &[&State]) -> Option<f64> {
+fn constant(states: &[&TracedState]) -> Option<f64> {
     let mut values = states.iter().flat_map(|s| s.points.iter().map(|p| p.1));
     let first = values.next()?;
     values
@@ -70,24 +73,24 @@ fn constant(states: &[&State]) -> Option<f64> {
 fn chart(
     report: &CompareReport,
     policy: &str,
-    states: &[&State],
+    states: &[&TracedState],
     ends: Option<(f64, f64)>,
 ) -> Chart {
     let (target, ink) = (&report.target, looks(report).ink(policy));
-    let is_quiet = |state: &&State| state.of != *target && state.of != "drive";
+    let is_quiet = |state: &&TracedState| state.of != *target && state.of != "drive";
     // Thin lines are drawn first, so that the others are on top of them.
-    let (quiet, loud): (Vec<&State>, Vec<_>) = states.iter().copied().partition(is_quiet);
+    let (quiet, loud): (Vec<&TracedState>, Vec<_>) = states.iter().copied().partition(is_quiet);
     let lines = quiet.into_iter().take(OTHERS).chain(loud);
-    let marks = lines.map(|state| Mark {
+    let marks = lines.map(|state| ChartMark {
         name: state.of.clone(),
         ink,
-        shape: Shape::Line {
+        shape: MarkShape::Line {
             points: gaps(&state.points, ends),
             quiet: is_quiet(&state),
             dash: 0,
         },
     });
-    let State {
+    let TracedState {
         state, of, unit, ..
     } = states[0];
     Chart {

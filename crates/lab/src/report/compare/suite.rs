@@ -2,8 +2,8 @@
 
 use super::plots::looks;
 use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows};
-use crate::report::html::{Block, Page, Section};
-use crate::report::svg::{Along, Chart, Ink, Mark, Shape};
+use crate::report::html::{HtmlPage, PageBlock, PageSection};
+use crate::report::svg::{Along, Chart, ChartMark, Ink, MarkShape};
 use crate::report::table::named;
 
 /// Comparisons that belong together.
@@ -22,8 +22,8 @@ pub struct SuiteReport {
 pub fn suite_page(report: &SuiteReport) -> String {
     let loads = report.parts.iter();
     let loads = loads.map(|part| (part.scenario.clone(), part.load.clone()));
-    let played = vec![Block::Terms(loads.collect())];
-    let mut sections = vec![Section::new("What is played", played)];
+    let played = vec![PageBlock::Terms(loads.collect())];
+    let mut sections = vec![PageSection::new("What is played", played)];
     let mut notes: Vec<String> = Vec::new();
     for part in &report.parts {
         sections.extend(part.drives.iter().map(|on| drive(part, on)));
@@ -34,8 +34,8 @@ pub fn suite_page(report: &SuiteReport) -> String {
             }
         }
     }
-    sections.push(Section::reading(&notes));
-    let page = Page {
+    sections.push(PageSection::reading(&notes));
+    let page = HtmlPage {
         title: format!("{}: {}", report.name, report.about),
         lead: String::new(),
         intro: vec![READING.into()],
@@ -48,7 +48,7 @@ pub fn suite_page(report: &SuiteReport) -> String {
 const READING: &str = "Stacked bars: the target's bandwidth, and behind it that of all others together; the number is their sum. The line is the bandwidth of all clients together without control (none). The dashed line is the least bandwidth that the target is to get.";
 
 /// Returns the section of one comparison on one drive.
-fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
+fn drive(report: &CompareReport, drive: &ComparedDrive) -> PageSection {
     let figures = plots::figures(report, drive, None);
     // A figure with a plot of its own replaces latency.
     let latency = report.latency && figures.is_empty();
@@ -57,33 +57,35 @@ fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
     let pictures: Vec<Chart> = pictures.collect();
     let rows = [figures].into_iter();
     let rows = rows.chain(pictures.chunks(2).map(<[Chart]>::to_vec));
-    let mut blocks: Vec<Block> = rows.map(|row| Block::Plots(row, String::new())).collect();
+    let mut blocks: Vec<PageBlock> = rows
+        .map(|row| PageBlock::Plots(row, String::new()))
+        .collect();
     if latency {
         let bars = plots::latency(report, drive, "Latency");
-        blocks.push(Block::Plots(bars, plots::LATENCY.into()));
+        blocks.push(PageBlock::Plots(bars, plots::LATENCY.into()));
     }
-    blocks.push(Block::Details(
+    blocks.push(PageBlock::Details(
         format!("All figures on {}", drive.name),
         vec![
-            Block::Text(drive.about.clone()),
-            Block::Table(rows::drive(drive, report.latency)),
+            PageBlock::Text(drive.about.clone()),
+            PageBlock::Table(rows::drive(drive, report.latency)),
         ],
     ));
-    Section::new(format!("{} on {}", report.scenario, drive.name), blocks)
+    PageSection::new(format!("{} on {}", report.scenario, drive.name), blocks)
 }
 
 /// Returns the plot of the bandwidth of the target and of the others under each policy.
 fn columns(report: &CompareReport, drive: &ComparedDrive, case: &str) -> Chart {
     let cells: Vec<&ComparedCell> = drive.of(case).collect();
-    let part = |name: &str, ink: Ink, of: fn(&ComparedCell) -> f64| Mark {
+    let part = |name: &str, ink: Ink, of: fn(&ComparedCell) -> f64| ChartMark {
         name: name.to_owned(),
         ink,
-        shape: Shape::Parts(cells.iter().map(|cell| of(cell)).collect()),
+        shape: MarkShape::Parts(cells.iter().map(|cell| of(cell)).collect()),
     };
-    let rule = |name: &str, ink: Ink, value: f64, dashed: bool| Mark {
+    let rule = |name: &str, ink: Ink, value: f64, dashed: bool| ChartMark {
         name: name.to_owned(),
         ink,
-        shape: Shape::Rule { value, dashed },
+        shape: MarkShape::Rule { value, dashed },
     };
     let mut marks = vec![
         part(&report.target, Ink::PARTS[4], |cell| cell.target_mb_per_s),

@@ -1,10 +1,10 @@
 //! The page of the demo, as one self-contained file.
 
 use weir_measure::promise::Fate;
-use weir_measure::{Latency, Record, median};
+use weir_measure::{LatencyRecord, Record, median};
 
 use super::{DemoReport, PolicyResult, plots, rows};
-use crate::report::html::{Block, Card, Gauge, Page, Section, Tone};
+use crate::report::html::{Card, Gauge, HtmlPage, PageBlock, PageSection, Tone};
 use crate::report::table::{capital, named};
 use weir_measure::number::{duration, figure, percent, plain};
 
@@ -12,7 +12,7 @@ use weir_measure::number::{duration, figure, percent, plain};
 /// all other clients.
 pub fn demo_page(report: &DemoReport) -> String {
     let clients = report.policies.first().map_or(0, |p| p.clients().count());
-    let page = Page {
+    let page = HtmlPage {
         title: format!("One drive, {clients} clients: before and after"),
         lead: lead(report).unwrap_or_default(),
         intro: vec![report.load.clone(), report.drive.clone()],
@@ -22,7 +22,7 @@ pub fn demo_page(report: &DemoReport) -> String {
             everyone(report),
             figures(report),
             best(report),
-            Section::reading(&report.notes),
+            PageSection::reading(&report.notes),
         ],
         command: "weir demo".into(),
     };
@@ -58,9 +58,9 @@ fn lead(report: &DemoReport) -> Option<String> {
     ))
 }
 
-fn at_a_glance(report: &DemoReport) -> Section {
+fn at_a_glance(report: &DemoReport) -> PageSection {
     let cards = report.policies.iter().map(|result| card(report, result));
-    Section::new("", vec![Block::Cards(cards.collect())])
+    PageSection::new("", vec![PageBlock::Cards(cards.collect())])
 }
 
 fn card(report: &DemoReport, result: &PolicyResult) -> Card {
@@ -88,7 +88,7 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
         card.rows.extend(worst.map(|w| ("worst second".into(), w)));
         let met = record.windows_met.map(percent);
         card.rows.extend(met.map(|m| ("seconds kept".into(), m)));
-        let time = |of: fn(&Latency) -> f64| {
+        let time = |of: fn(&LatencyRecord) -> f64| {
             (record.latency_us.as_ref()).map_or_else(|| "-".into(), |l| duration(of(l)))
         };
         card.rows.push(("mean latency".into(), time(|l| l.mean)));
@@ -129,57 +129,57 @@ fn promise_gauge(record: &Record) -> Option<Gauge> {
     })
 }
 
-fn target(report: &DemoReport) -> Section {
+fn target(report: &DemoReport) -> PageSection {
     let over_time = [plots::target_over_time(report), plots::time_split(report)];
     let over_time = over_time.into_iter().flatten().collect();
     let bars = vec![plots::latency(report), plots::bandwidth(report)];
     let caption =
         "The bar of the others is their median; its ends are the slowest and the fastest of them.";
-    Section::new(
+    PageSection::new(
         capital(&format!("{}, before and after", named(&report.target))),
         vec![
-            Block::Plots(over_time, SPLIT.into()),
-            Block::Plots(bars, caption.into()),
+            PageBlock::Plots(over_time, SPLIT.into()),
+            PageBlock::Plots(bars, caption.into()),
         ],
     )
 }
 
-fn everyone(report: &DemoReport) -> Section {
+fn everyone(report: &DemoReport) -> PageSection {
     let plots = plots::everyone_over_time(report);
     let caption = "The same run, with everyone in it. The grey area reaches from the slowest to the fastest of the others. \
                    The scale is logarithmic: each gridline is ten times the one below, and bandwidths below 0.1 MB/s are drawn at 0.1 MB/s.";
-    let blocks = vec![Block::Plots(plots, caption.into())];
-    Section::new("What everyone got", blocks)
+    let blocks = vec![PageBlock::Plots(plots, caption.into())];
+    PageSection::new("What everyone got", blocks)
 }
 
-fn figures(report: &DemoReport) -> Section {
-    let mut blocks = vec![Block::Text(
+fn figures(report: &DemoReport) -> PageSection {
+    let mut blocks = vec![PageBlock::Text(
         "Bandwidths in MB/s of 10^6 bytes, latencies in microseconds. \"worst s\" is the worst second, over the part of \
          it in which a request of the client waited; \"met\" the part of the seconds in which it was owed something that kept it."
             .into(),
     )];
     for result in &report.policies {
         let ink = report.looks().ink(&result.policy);
-        blocks.push(Block::Heading(result.policy.clone(), Some(ink)));
-        blocks.push(Block::Table(rows::clients(report, result, false)));
+        blocks.push(PageBlock::Heading(result.policy.clone(), Some(ink)));
+        blocks.push(PageBlock::Table(rows::clients(report, result, false)));
         if rows::fold(report, result)
             .iter()
             .any(|f| f.records.len() > 1)
         {
-            let all = Block::Table(rows::clients(report, result, true));
-            blocks.push(Block::Details("every client".into(), vec![all]));
+            let all = PageBlock::Table(rows::clients(report, result, true));
+            blocks.push(PageBlock::Details("every client".into(), vec![all]));
         }
     }
-    Section::new("Every figure", blocks)
+    PageSection::new("Every figure", blocks)
 }
 
-fn best(report: &DemoReport) -> Section {
+fn best(report: &DemoReport) -> PageSection {
     let mut blocks = Vec::new();
     if !report.best.is_empty() {
-        blocks.push(Block::Terms(report.best.clone()));
-        blocks.push(Block::Table(rows::policies(report)));
+        blocks.push(PageBlock::Terms(report.best.clone()));
+        blocks.push(PageBlock::Table(rows::policies(report)));
     }
-    Section::new("What the best possible schedule would give", blocks)
+    PageSection::new("What the best possible schedule would give", blocks)
 }
 
 const SPLIT: &str = "Time of a request: where it went in the mean, from sending to answer, and how long that was: limit, \

@@ -4,7 +4,7 @@ use weir_measure::{Record, median};
 
 use super::{DemoReport, PolicyResult};
 use crate::report::split;
-use crate::report::svg::{Along, Bar, Chart, Ink, Mark, Scale, Shape};
+use crate::report::svg::{Along, Bar, Chart, ChartMark, Ink, MarkShape, Scale};
 use crate::report::table::named;
 use weir_measure::number::{figure, plain};
 
@@ -23,7 +23,7 @@ pub(super) fn target_over_time(report: &DemoReport) -> Option<Chart> {
             series,
         ))
     });
-    let lines: Vec<Mark> = lines.collect();
+    let lines: Vec<ChartMark> = lines.collect();
     let means = report.policies.iter().filter_map(|p| {
         let mean = p.client(&report.target)?.bandwidth_mb_per_s;
         Some(format!("{} {} MB/s", p.policy, figure(mean)))
@@ -55,14 +55,14 @@ fn everyone(report: &DemoReport, result: &PolicyResult, reach: &[f64]) -> Option
     let (name, ink) = (&report.target, report.looks().ink(&result.policy));
     let target = target.map(|points| line(name, ink, false, 0, points));
     let total = total.map(|points| line("all together", Ink::STRONG, true, 0, points));
-    let lines: Vec<Mark> = target.into_iter().chain(total).collect();
+    let lines: Vec<ChartMark> = target.into_iter().chain(total).collect();
     let others: Vec<Vec<(f64, f64)>> = result.others(&report.target).filter_map(points).collect();
-    let others = (!others.is_empty()).then(|| Mark {
+    let others = (!others.is_empty()).then(|| ChartMark {
         name: "the others".into(),
         ink: Ink::QUIET,
-        shape: Shape::Band(band(&others)),
+        shape: MarkShape::Band(band(&others)),
     });
-    let marks = |lines: Vec<Mark>| lines.into_iter().chain(others).chain(promise(report));
+    let marks = |lines: Vec<ChartMark>| lines.into_iter().chain(others).chain(promise(report));
     (!lines.is_empty()).then(|| Chart {
         title: result.policy.clone(),
         description: result.verdict.clone(),
@@ -73,14 +73,14 @@ fn everyone(report: &DemoReport, result: &PolicyResult, reach: &[f64]) -> Option
     })
 }
 
-fn line(name: &str, ink: Ink, quiet: bool, dash: usize, points: Vec<(f64, f64)>) -> Mark {
-    let shape = Shape::Line {
+fn line(name: &str, ink: Ink, quiet: bool, dash: usize, points: Vec<(f64, f64)>) -> ChartMark {
+    let shape = MarkShape::Line {
         points,
         quiet,
         dash,
     };
     let name = name.to_owned();
-    Mark { name, ink, shape }
+    ChartMark { name, ink, shape }
 }
 
 /// Returns an empty plot of bandwidth over the time that all plots show, from the start to the end
@@ -162,13 +162,13 @@ fn bars(
     name: &str,
     ink: Ink,
     bar: impl Fn(&PolicyResult) -> Option<Bar>,
-) -> Mark {
-    let shape = Shape::Bars(report.policies.iter().map(bar).collect());
+) -> ChartMark {
+    let shape = MarkShape::Bars(report.policies.iter().map(bar).collect());
     let name = name.to_owned();
-    Mark { name, ink, shape }
+    ChartMark { name, ink, shape }
 }
 
-fn by_policy(report: &DemoReport, marks: Vec<Mark>) -> Chart {
+fn by_policy(report: &DemoReport, marks: Vec<ChartMark>) -> Chart {
     let names = report.policies.iter();
     let names = names.map(|p| (p.policy.clone(), String::new()));
     Chart {
@@ -179,15 +179,15 @@ fn by_policy(report: &DemoReport, marks: Vec<Mark>) -> Chart {
 }
 
 /// Returns the mark of the target's promise.
-fn promise(report: &DemoReport) -> Option<Mark> {
+fn promise(report: &DemoReport) -> Option<ChartMark> {
     let policies = report.policies.iter();
     // The promise is the same under each policy, so that the first one found is taken.
     let mut records = policies.filter_map(|p| p.client(&report.target));
     let value = records.find_map(|r| r.promised_mb_per_s)?;
-    Some(Mark {
+    Some(ChartMark {
         name: format!("promised {} MB/s", plain(value)),
         ink: Ink::STRONG,
-        shape: Shape::Rule {
+        shape: MarkShape::Rule {
             value,
             dashed: true,
         },

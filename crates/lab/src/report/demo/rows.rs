@@ -1,9 +1,9 @@
 //! The demo's tables, for both terminal and page.
 
-use weir_measure::{Latency, LimitedBy, Record};
+use weir_measure::{LatencyRecord, LimitedBy, Record};
 
 use super::{DemoReport, PolicyResult};
-use crate::report::{Column, Table, alike};
+use crate::report::{Column, ReportTable, alike};
 use weir_measure::number::{figure, percent, short};
 
 /// Clients that differ only in the number at the end of their name.
@@ -35,8 +35,8 @@ pub(super) fn fold<'a>(report: &DemoReport, result: &'a PolicyResult) -> Vec<Fol
 
 /// Returns the table of the clients of one policy, with their total. Unless `all` is set, similar
 /// clients share two rows.
-pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> Table {
-    let mut table = Table::new([
+pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> ReportTable {
+    let mut table = ReportTable::new([
         Column::text("client"),
         Column::number("promised\nMB/s").dropped(3),
         Column::number("got\nMB/s"),
@@ -72,8 +72,8 @@ pub(super) fn clients(report: &DemoReport, result: &PolicyResult, all: bool) -> 
 }
 
 /// Returns the table of the policies, from the target's point of view.
-pub(super) fn policies(report: &DemoReport) -> Table {
-    let mut table = Table::new([
+pub(super) fn policies(report: &DemoReport) -> ReportTable {
+    let mut table = ReportTable::new([
         Column::text("policy"),
         Column::number("target\nMB/s"),
         Column::number("worst s\nMB/s").dropped(2),
@@ -114,7 +114,7 @@ fn row(label: &str, records: &[&Record], pick: fn(f64, f64) -> f64, limited: &st
         let values = records.iter().filter_map(|r| get(r));
         values.reduce(pick).map(text).unwrap_or_default()
     };
-    let time = |get: fn(&Latency) -> f64| {
+    let time = |get: fn(&LatencyRecord) -> f64| {
         let values = records
             .iter()
             .filter_map(|r| r.latency_us.as_ref().map(get));

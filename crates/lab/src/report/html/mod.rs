@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::report::Table;
+use crate::report::ReportTable;
 use crate::report::svg::{self, Chart, Ink};
 
 mod card;
@@ -11,7 +11,7 @@ pub use card::{Card, Gauge, Tone};
 
 /// An HTML page. All text is escaped. Only Weir's own plots are inserted unchanged.
 #[derive(Debug, Clone, Default)]
-pub struct Page {
+pub struct HtmlPage {
     /// The title and first heading of the page.
     pub title: String,
     /// The main message, in a sentence.
@@ -19,23 +19,23 @@ pub struct Page {
     /// The introduction, by paragraph. Empty paragraphs are left out.
     pub intro: Vec<String>,
     /// The sections. Those without contents are left out.
-    pub sections: Vec<Section>,
+    pub sections: Vec<PageSection>,
     /// The command that wrote the page, for the last line.
     pub command: String,
 }
 
 /// A section of a page.
 #[derive(Debug, Clone, Default)]
-pub struct Section {
+pub struct PageSection {
     /// The heading of the section. An empty one is left out.
     pub heading: String,
     /// The contents of the section.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<PageBlock>,
 }
 
 /// A part of a section.
 #[derive(Debug, Clone)]
-pub enum Block {
+pub enum PageBlock {
     /// A paragraph of text.
     Text(String),
     /// A heading below that of the section, with the colour of the same policy in plots.
@@ -45,7 +45,7 @@ pub enum Block {
     /// Plots side by side, with a caption below them. Without plots it is left out.
     Plots(Vec<Chart>, String),
     /// A table with a head.
-    Table(Table),
+    Table(ReportTable),
     /// A list of terms with explanations.
     Terms(Vec<(String, String)>),
     /// Details that are shown on demand: a summary line, and the blocks that it reveals.
@@ -58,7 +58,7 @@ macro_rules! put {
     };
 }
 
-impl Page {
+impl HtmlPage {
     /// Returns the page as HTML.
     pub fn html(&self) -> String {
         let title = escape(&self.title);
@@ -77,11 +77,14 @@ impl Page {
         }
         out.push_str("</header>\n<main>\n");
         // A section of empty plots would be a heading without contents.
-        let is_empty = |b: &Block| matches!(b, Block::Plots(plots, _) if plots.is_empty());
-        let is_shown = |s: &&Section| !s.blocks.iter().all(is_empty);
+        let is_empty = |b: &PageBlock| matches!(b, PageBlock::Plots(plots, _) if plots.is_empty());
+        let is_shown = |s: &&PageSection| !s.blocks.iter().all(is_empty);
         for section in self.sections.iter().filter(is_shown) {
             // Cards have a background of their own.
-            let is_bare = section.blocks.iter().all(|b| matches!(b, Block::Cards(_)));
+            let is_bare = section
+                .blocks
+                .iter()
+                .all(|b| matches!(b, PageBlock::Cards(_)));
             let class = if is_bare { " class=\"bare\"" } else { "" };
             put!(out, "<section{class}>\n");
             if !section.heading.is_empty() {
@@ -100,16 +103,16 @@ impl Page {
     }
 }
 
-impl Section {
+impl PageSection {
     /// Creates a section under a heading.
-    pub fn new(heading: impl Into<String>, blocks: Vec<Block>) -> Self {
+    pub fn new(heading: impl Into<String>, blocks: Vec<PageBlock>) -> Self {
         let heading = heading.into();
         Self { heading, blocks }
     }
 
     /// Creates the section that explains how to read a page, by paragraph.
     pub(crate) fn reading(notes: &[String]) -> Self {
-        let notes = notes.iter().cloned().map(Block::Text);
+        let notes = notes.iter().cloned().map(PageBlock::Text);
         Self::new("How to read this", notes.collect())
     }
 }
@@ -134,24 +137,24 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-fn write_blocks(out: &mut String, blocks: &[Block]) {
+fn write_blocks(out: &mut String, blocks: &[PageBlock]) {
     for block in blocks {
         match block {
-            Block::Text(text) => put!(out, "<p>{}</p>\n", escape(text)),
-            Block::Heading(text, ink) => {
+            PageBlock::Text(text) => put!(out, "<p>{}</p>\n", escape(text)),
+            PageBlock::Heading(text, ink) => {
                 let swatch = ink.map_or_else(String::new, |i| {
                     format!("<i class=\"plot swatch {}\"></i>", i.class())
                 });
                 put!(out, "<h3>{swatch}{}</h3>\n", escape(text));
             }
-            Block::Cards(cards) => {
+            PageBlock::Cards(cards) => {
                 let cards: String = cards.iter().map(Card::html).collect();
                 put!(out, "<div class=\"cards\">\n{cards}</div>\n");
             }
-            Block::Plots(plots, caption) => write_plots(out, plots, caption),
-            Block::Table(table) => write_table(out, table),
-            Block::Terms(terms) => write_terms(out, terms),
-            Block::Details(summary, blocks) => {
+            PageBlock::Plots(plots, caption) => write_plots(out, plots, caption),
+            PageBlock::Table(table) => write_table(out, table),
+            PageBlock::Terms(terms) => write_terms(out, terms),
+            PageBlock::Details(summary, blocks) => {
                 put!(out, "<details>\n<summary>{}</summary>\n", escape(summary));
                 write_blocks(out, blocks);
                 out.push_str("</details>\n");
@@ -183,7 +186,7 @@ fn write_terms(out: &mut String, terms: &[(String, String)]) {
     out.push_str("</dl>\n");
 }
 
-fn write_table(out: &mut String, table: &Table) {
+fn write_table(out: &mut String, table: &ReportTable) {
     // The page is not bounded by a terminal, so that only empty columns are left out.
     let mut shown = table.filled();
     if table.grouped {

@@ -90,7 +90,7 @@ impl Canvas {
 /// The data of a path of straight lines, in tenths of a pixel and as few characters as possible,
 /// because pages have hundreds of thousands of points.
 #[derive(Default)]
-pub(super) struct Path {
+pub(super) struct SvgPath {
     text: String,
     /// The last point, in tenths of a pixel.
     at: (i64, i64),
@@ -98,8 +98,8 @@ pub(super) struct Path {
     is_down: bool,
 }
 
-impl Path {
-    /// Draws a line to this point. The first point, and the first after [`Path::lift`], begins a
+impl SvgPath {
+    /// Draws a line to this point. The first point, and the first after [`SvgPath::lift`], begins a
     /// line.
     pub(super) fn to(&mut self, x: f64, y: f64) {
         let to = ((x * 10.0).round() as i64, (y * 10.0).round() as i64);
@@ -136,7 +136,7 @@ impl Path {
     }
 }
 
-impl Display for Path {
+impl Display for SvgPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }

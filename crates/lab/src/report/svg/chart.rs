@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::axis::{Axis, ends, usable};
-use super::canvas::{Canvas, Path};
-use super::frame::{self, Frame};
+use super::canvas::{Canvas, SvgPath};
+use super::frame::{self, PlotFrame};
 use super::{DASHES, Ink, Scale, rows};
 use crate::report::html::escape;
 use weir_measure::number::{duration, figure, tick, time_tick};
@@ -20,7 +20,7 @@ pub struct Chart {
     /// ms`, `1.20 s`.
     pub unit: String,
     /// The scale of the values. A log scale has no zero at which a bar could start, so
-    /// [`Shape::Bars`] are dots on it.
+    /// [`MarkShape::Bars`] are dots on it.
     pub scale: Scale,
     /// Values that the axis must include in addition to those shown, so that several plots can have
     /// the same axis.
@@ -32,7 +32,7 @@ pub struct Chart {
     pub size: Option<(f64, f64)>,
     /// The marks that show the values. Lines are on top of areas, lines with a larger dash on top
     /// of others, and later ones on top of earlier ones.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<ChartMark>,
 }
 
 /// The axis along which values are shown.
@@ -42,25 +42,25 @@ pub enum Along {
     /// differ from those of the data.
     Quantity(String, Option<(f64, f64)>),
     /// Groups, from top to bottom: the name of each, and the text at the end of its parts (if
-    /// empty, the sum of the parts). A group has a row for each mark with [`Shape::Bars`], and one
-    /// for all marks with [`Shape::Parts`].
+    /// empty, the sum of the parts). A group has a row for each mark with [`MarkShape::Bars`], and one
+    /// for all marks with [`MarkShape::Parts`].
     Rows(Vec<(String, String)>),
 }
 
 /// Values that belong together.
 #[derive(Debug, Clone)]
-pub struct Mark {
+pub struct ChartMark {
     /// The name of the values in the legend.
     pub name: String,
     /// The colour of the values.
     pub ink: Ink,
     /// The values, with the form in which they are drawn.
-    pub shape: Shape,
+    pub shape: MarkShape,
 }
 
 /// The form in which values are drawn.
 #[derive(Debug, Clone)]
-pub enum Shape {
+pub enum MarkShape {
     /// A line over a quantity.
     Line {
         /// The points (x, y), in the order of x. The line is interrupted where y is not finite.
@@ -126,8 +126,8 @@ impl Chart {
     /// [`crate::report::html::Page`], lines show their values under the pointer.
     pub fn svg(&self, size: (f64, f64)) -> String {
         // Rows of bars have their names in front of them, so that they need no legend.
-        let is_named = |m: &&Mark| !matches!(m.shape, Shape::Bars(_));
-        let legend: Vec<&Mark> = self.marks.iter().filter(is_named).collect();
+        let is_named = |m: &&ChartMark| !matches!(m.shape, MarkShape::Bars(_));
+        let legend: Vec<&ChartMark> = self.marks.iter().filter(is_named).collect();
         let size = match &self.along {
             Along::Quantity(..) => size,
             Along::Rows(groups) => (
@@ -143,7 +143,7 @@ impl Chart {
         };
         let unit = [unit, scale].into_iter().filter(|text| !text.is_empty());
         let unit = unit.collect::<Vec<_>>().join(", ");
-        let frame = Frame::new(&mut canvas, size, (&self.title, &unit), &legend);
+        let frame = PlotFrame::new(&mut canvas, size, (&self.title, &unit), &legend);
         match &self.along {
             Along::Quantity(name, ends) => self.write_over(&mut canvas, frame, name, *ends),
             Along::Rows(groups) => rows::write(self, &mut canvas, frame, groups),
@@ -168,18 +168,18 @@ impl Chart {
     /// Returns every value that the axis must show.
     pub(crate) fn values(&self) -> Vec<f64> {
         let groups = self.marks.iter().map(|m| match &m.shape {
-            Shape::Parts(values) => values.len(),
+            MarkShape::Parts(values) => values.len(),
             _ => 0,
         });
         let sums = (0..groups.max().unwrap_or(0)).map(|at| self.sum(at));
         let mut values: Vec<f64> = self.reach.iter().copied().chain(sums).collect();
         for mark in &self.marks {
             match &mark.shape {
-                Shape::Line { points, .. } => values.extend(points.iter().map(|p| p.1)),
-                Shape::Band(points) => values.extend(points.iter().flat_map(|p| [p.1, p.2])),
-                Shape::Rule { value, .. } => values.push(*value),
-                Shape::Bars(bars) => values.extend(bars.iter().flatten().flat_map(Bar::values)),
-                Shape::Parts(_) => {}
+                MarkShape::Line { points, .. } => values.extend(points.iter().map(|p| p.1)),
+                MarkShape::Band(points) => values.extend(points.iter().flat_map(|p| [p.1, p.2])),
+                MarkShape::Rule { value, .. } => values.push(*value),
+                MarkShape::Bars(bars) => values.extend(bars.iter().flatten().flat_map(Bar::values)),
+                MarkShape::Parts(_) => {}
             }
         }
         values
@@ -187,10 +187,10 @@ impl Chart {
 
     /// Returns the parts of a group or row that have a length: the mark, and the beginning and end
     /// of the part.
-    pub(super) fn parts(&self, at: usize) -> impl Iterator<Item = (&Mark, f64, f64)> {
+    pub(super) fn parts(&self, at: usize) -> impl Iterator<Item = (&ChartMark, f64, f64)> {
         let mut sum = 0.0;
         self.marks.iter().filter_map(move |mark| {
-            let Shape::Parts(values) = &mark.shape else {
+            let MarkShape::Parts(values) = &mark.shape else {
                 return None;
             };
             // Parts without a length are left out of bars and sums.
@@ -207,12 +207,18 @@ impl Chart {
     }
 
     /// Writes bands, lines and rules over a quantity.
-    fn write_over(&self, canvas: &mut Canvas, frame: Frame, name: &str, at: Option<(f64, f64)>) {
+    fn write_over(
+        &self,
+        canvas: &mut Canvas,
+        frame: PlotFrame,
+        name: &str,
+        at: Option<(f64, f64)>,
+    ) {
         let values = self.values().into_iter();
         let y = Axis::around(self.scale, values, frame.bottom, frame.top);
         let places = self.marks.iter().flat_map(|mark| match &mark.shape {
-            Shape::Line { points, .. } => points.iter().map(|p| p.0).collect(),
-            Shape::Band(points) => points.iter().map(|p| p.0).collect(),
+            MarkShape::Line { points, .. } => points.iter().map(|p| p.0).collect(),
+            MarkShape::Band(points) => points.iter().map(|p| p.0).collect(),
             _ => Vec::new(),
         });
         let at = at.or_else(|| ends(places.filter(|x| usable(*x))));
@@ -222,23 +228,23 @@ impl Chart {
         frame.horizontal(canvas, x.ticks(tick), name);
         // Later lines are drawn on top of earlier ones, which are visible through the gaps of their
         // patterns.
-        let mut marks: Vec<&Mark> = self.marks.iter().collect();
+        let mut marks: Vec<&ChartMark> = self.marks.iter().collect();
         // Areas first, then lines by their pattern, and rules on top.
         marks.sort_by_key(|mark| match mark.shape {
-            Shape::Line { dash, .. } => 1 + dash,
-            Shape::Rule { .. } => usize::MAX,
+            MarkShape::Line { dash, .. } => 1 + dash,
+            MarkShape::Rule { .. } => usize::MAX,
             _ => 0,
         });
         for mark in marks {
             match &mark.shape {
-                Shape::Line { points, .. } => self.write_line(canvas, mark, points, (&x, &y)),
-                Shape::Band(points) => write_band(canvas, mark.ink, points, (&x, &y)),
-                Shape::Rule { value, .. } => {
+                MarkShape::Line { points, .. } => self.write_line(canvas, mark, points, (&x, &y)),
+                MarkShape::Band(points) => write_band(canvas, mark.ink, points, (&x, &y)),
+                MarkShape::Rule { value, .. } => {
                     let at = y.place(*value);
                     let class = mark.line_class().unwrap_or_default();
                     canvas.line(&class, (frame.left, at), (frame.right, at));
                 }
-                Shape::Bars(_) | Shape::Parts(_) => {}
+                MarkShape::Bars(_) | MarkShape::Parts(_) => {}
             }
         }
         // The page's script finds the quantity at a position from the ends of the axis.
@@ -257,12 +263,12 @@ impl Chart {
     fn write_line(
         &self,
         canvas: &mut Canvas,
-        mark: &Mark,
+        mark: &ChartMark,
         points: &[(f64, f64)],
         (x, y): (&Axis, &Axis),
     ) {
         let most = (x.length() / POINT_WIDTH) as usize;
-        let mut path = Path::default();
+        let mut path = SvgPath::default();
         let mut tips = String::new();
         for (px, py) in thinned(points, most) {
             if !py.is_finite() {
@@ -284,7 +290,7 @@ impl Chart {
     }
 
     /// Returns the tooltip of a bar or a part.
-    pub(super) fn tip(&self, group: &str, mark: &Mark, value: &str) -> String {
+    pub(super) fn tip(&self, group: &str, mark: &ChartMark, value: &str) -> String {
         let of = match group {
             "" => mark.name.clone(),
             group => format!("{group}, {}", mark.name),
@@ -294,17 +300,17 @@ impl Chart {
     }
 }
 
-impl Mark {
+impl ChartMark {
     /// Returns the classes of a mark that is a line.
     pub(super) fn line_class(&self) -> Option<String> {
         let ink = self.ink.class();
         match self.shape {
-            Shape::Line { quiet, dash, .. } => {
+            MarkShape::Line { quiet, dash, .. } => {
                 let thin = if quiet { "thin " } else { "" };
                 Some(format!("line {thin}dash{} {ink}", dash % DASHES))
             }
-            Shape::Rule { dashed: true, .. } => Some("mark".into()),
-            Shape::Rule { .. } => Some(format!("line thin {ink}")),
+            MarkShape::Rule { dashed: true, .. } => Some("mark".into()),
+            MarkShape::Rule { .. } => Some(format!("line thin {ink}")),
             _ => None,
         }
     }
@@ -370,7 +376,7 @@ fn write_band(canvas: &mut Canvas, ink: Ink, points: &[(f64, f64, f64)], (x, y):
         thinned(&points, most)
     };
     let (upper, lower) = (edge(|p| p.2), edge(|p| p.1));
-    let mut path = Path::default();
+    let mut path = SvgPath::default();
     for (px, py) in upper.into_iter().chain(lower.into_iter().rev()) {
         path.to(x.place(px), y.place(py));
     }

@@ -1,25 +1,25 @@
 //! The frame of plots: heading, legend and axes.
 
 use super::canvas::{Anchor, Canvas};
-use super::{Mark, Shape};
+use super::{ChartMark, MarkShape};
 use crate::report::html::escape;
 
 /// The area of a plot that shows the data.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Frame {
+pub(super) struct PlotFrame {
     pub(super) left: f64,
     pub(super) right: f64,
     pub(super) top: f64,
     pub(super) bottom: f64,
 }
 
-impl Frame {
+impl PlotFrame {
     /// Writes heading and legend. The data get the rest of `size`.
     pub(super) fn new(
         canvas: &mut Canvas,
         size: (f64, f64),
         heading: (&str, &str),
-        legend: &[&Mark],
+        legend: &[&ChartMark],
     ) -> Self {
         let room = size.0 - 2.0 * MARGIN - 12.0 - text_width(heading.1);
         // Headings are bold and therefore wider.
@@ -72,12 +72,12 @@ pub(super) fn spaced(ticks: Vec<(f64, String)>) -> Vec<(f64, String)> {
 }
 
 /// Returns the top of the data below heading and legend.
-pub(super) fn top(width: f64, legend: &[&Mark]) -> f64 {
+pub(super) fn top(width: f64, legend: &[&ChartMark]) -> f64 {
     places(width, legend).last().map_or(HEADING, |(_, y)| y) + 16.0
 }
 
 /// Returns the position of each mark of a legend.
-fn places(width: f64, legend: &[&Mark]) -> impl Iterator<Item = (f64, f64)> {
+fn places(width: f64, legend: &[&ChartMark]) -> impl Iterator<Item = (f64, f64)> {
     let (mut x, mut y) = (MARGIN, HEADING + 22.0);
     legend.iter().map(move |mark| {
         let length = SWATCH + 6.0 + text_width(&mark.name);
@@ -92,12 +92,12 @@ fn places(width: f64, legend: &[&Mark]) -> impl Iterator<Item = (f64, f64)> {
 }
 
 /// Writes a mark's sample in the legend.
-fn write_sample(canvas: &mut Canvas, mark: &Mark, (x, middle): (f64, f64)) {
+fn write_sample(canvas: &mut Canvas, mark: &ChartMark, (x, middle): (f64, f64)) {
     if let Some(class) = mark.line_class() {
         return canvas.line(&class, (x, middle), (x + SWATCH, middle));
     }
     let (class, height) = match mark.shape {
-        Shape::Band(_) => ("band", 10.0),
+        MarkShape::Band(_) => ("band", 10.0),
         _ => ("fill", 12.0),
     };
     canvas.put(format_args!(

@@ -10,7 +10,7 @@ mod frame;
 mod rows;
 
 pub use axis::Scale;
-pub use chart::{Along, Bar, Chart, Mark, Shape};
+pub use chart::{Along, Bar, Chart, ChartMark, MarkShape};
 
 /// A colour of a policy, of a part of the time, or neutral.
 ///

@@ -3,37 +3,42 @@
 
 use super::axis::{Axis, Scale};
 use super::canvas::{Anchor, Canvas};
-use super::chart::{Bar, Chart, Mark, Shape};
-use super::frame::{Frame, MARGIN, fitted, spaced, text_width};
+use super::chart::{Bar, Chart, ChartMark, MarkShape};
+use super::frame::{MARGIN, PlotFrame, fitted, spaced, text_width};
 use weir_measure::number::{duration, fine};
 
 /// A group, with its name and the text at the end of its parts.
-type Named = (String, String);
+type NamedGroup = (String, String);
 
 /// The content of a row.
 enum Content<'a> {
     /// The name of a group.
     Head,
     /// The bar of a mark.
-    Bar(&'a Mark, Option<Bar>),
+    Bar(&'a ChartMark, Option<Bar>),
     /// The stacked parts of a group.
     Parts(&'a str),
 }
 
 /// A row of a plot.
-struct Row<'a> {
+struct PlotRow<'a> {
     group: usize,
     name: &'a str,
     content: Content<'a>,
 }
 
 /// Returns the height of rows and the axis below them.
-pub(super) fn height(chart: &Chart, groups: &[Named]) -> f64 {
+pub(super) fn height(chart: &Chart, groups: &[NamedGroup]) -> f64 {
     rows(chart, groups).len() as f64 * ROW + AXIS
 }
 
 /// Writes rows, and rules across them.
-pub(super) fn write(chart: &Chart, canvas: &mut Canvas, mut frame: Frame, groups: &[Named]) {
+pub(super) fn write(
+    chart: &Chart,
+    canvas: &mut Canvas,
+    mut frame: PlotFrame,
+    groups: &[NamedGroup],
+) {
     let rows = rows(chart, groups);
     let plot = Plot::new(chart, groups, &rows);
     let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
@@ -78,7 +83,7 @@ pub(super) fn write(chart: &Chart, canvas: &mut Canvas, mut frame: Frame, groups
         canvas.text("", (end, base), Anchor::End, &plot.value(row));
     }
     for mark in &chart.marks {
-        if let (Shape::Rule { value, .. }, Some(class)) = (&mark.shape, mark.line_class()) {
+        if let (MarkShape::Rule { value, .. }, Some(class)) = (&mark.shape, mark.line_class()) {
             let at = axis.place(*value);
             canvas.line(&class, (at, frame.top), (at, frame.bottom));
         }
@@ -90,22 +95,22 @@ pub(super) fn write(chart: &Chart, canvas: &mut Canvas, mut frame: Frame, groups
 }
 
 /// Returns the rows of all groups. A group of several rows has a head, unless it is the only group.
-fn rows<'a>(chart: &'a Chart, groups: &'a [Named]) -> Vec<Row<'a>> {
+fn rows<'a>(chart: &'a Chart, groups: &'a [NamedGroup]) -> Vec<PlotRow<'a>> {
     let bars = chart.marks.iter();
-    let bars: Vec<(&Mark, &Vec<Option<Bar>>)> = bars
+    let bars: Vec<(&ChartMark, &Vec<Option<Bar>>)> = bars
         .filter_map(|mark| match &mark.shape {
-            Shape::Bars(bars) => Some((mark, bars)),
+            MarkShape::Bars(bars) => Some((mark, bars)),
             _ => None,
         })
         .collect();
     let has_parts = chart
         .marks
         .iter()
-        .any(|m| matches!(m.shape, Shape::Parts(_)));
+        .any(|m| matches!(m.shape, MarkShape::Parts(_)));
     let mut rows = Vec::new();
     for (group, (name, end)) in groups.iter().enumerate() {
         let mut row = |name, content| {
-            rows.push(Row {
+            rows.push(PlotRow {
                 group,
                 name,
                 content,
@@ -129,7 +134,7 @@ fn rows<'a>(chart: &'a Chart, groups: &'a [Named]) -> Vec<Row<'a>> {
     rows
 }
 
-impl Row<'_> {
+impl PlotRow<'_> {
     fn is_head(&self) -> bool {
         matches!(self.content, Content::Head)
     }
@@ -138,14 +143,14 @@ impl Row<'_> {
 /// The data from which rows are drawn.
 struct Plot<'a> {
     chart: &'a Chart,
-    groups: &'a [Named],
+    groups: &'a [NamedGroup],
     /// True if all values are whole numbers.
     whole: bool,
 }
 
 impl<'a> Plot<'a> {
-    fn new(chart: &'a Chart, groups: &'a [Named], rows: &[Row<'_>]) -> Self {
-        let is_whole = |row: &Row<'_>| match &row.content {
+    fn new(chart: &'a Chart, groups: &'a [NamedGroup], rows: &[PlotRow<'_>]) -> Self {
+        let is_whole = |row: &PlotRow<'_>| match &row.content {
             Content::Head => true,
             Content::Bar(_, bar) => bar.iter().flat_map(Bar::values).all(|v| v.fract() == 0.0),
             Content::Parts(_) => chart.parts(row.group).all(|(_, _, to)| to.fract() == 0.0),
@@ -158,7 +163,7 @@ impl<'a> Plot<'a> {
     }
 
     /// Returns the text at the end of a row.
-    fn value(&self, row: &Row<'_>) -> String {
+    fn value(&self, row: &PlotRow<'_>) -> String {
         match row.content {
             Content::Head => String::new(),
             Content::Bar(_, bar) => bar.map_or_else(|| "-".into(), |bar| self.text(bar.value)),
@@ -177,13 +182,13 @@ impl<'a> Plot<'a> {
     }
 
     /// Writes the bar, the dot or the parts of a row.
-    fn write(&self, canvas: &mut Canvas, axis: &Axis, row: &Row<'_>, middle: f64) {
+    fn write(&self, canvas: &mut Canvas, axis: &Axis, row: &PlotRow<'_>, middle: f64) {
         let chart = self.chart;
         let group = match &self.groups {
             [_] => "",
             groups => groups[row.group].0.as_str(),
         };
-        let mut bar = |mark: &Mark, from: f64, to: f64| {
+        let mut bar = |mark: &ChartMark, from: f64, to: f64| {
             let tip = chart.tip(group, mark, &self.text(to - from));
             let (from, to) = (axis.place(from), axis.place(to));
             let corner = (from.min(to), middle - THICK / 2.0);

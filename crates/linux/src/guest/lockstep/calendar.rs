@@ -33,9 +33,9 @@ const STRETCH: Span = Span::from_micros(10);
 const MESSAGE_LEN: usize = 16;
 
 /// A message: its operation, the number that the reply repeats, and a time in nanoseconds.
-type Message = (u32, u32, u64);
+type ClockMessage = (u32, u32, u64);
 
-fn encode((op, number, time): Message) -> [u8; MESSAGE_LEN] {
+fn encode((op, number, time): ClockMessage) -> [u8; MESSAGE_LEN] {
     let mut message = [0; MESSAGE_LEN];
     message[..4].copy_from_slice(&op.to_ne_bytes());
     message[4..8].copy_from_slice(&number.to_ne_bytes());
@@ -85,17 +85,17 @@ impl Calendar {
     }
 
     /// Advances time while the kernel waits.
-    pub(super) fn pass(&mut self, to: Instant) {
+    pub(super) fn advance_to(&mut self, to: Instant) {
         self.now = self.now.max(to);
     }
 
     /// Receives one message, and replies to it.
-    pub(super) fn hear(&mut self) -> io::Result<()> {
+    pub(super) fn receive_message(&mut self) -> io::Result<()> {
         let message = self.receive()?;
         self.answer(message)
     }
 
-    fn answer(&mut self, (op, number, time): Message) -> io::Result<()> {
+    fn answer(&mut self, (op, number, time): ClockMessage) -> io::Result<()> {
         let time = Instant::from_nanos(time);
         let answer = match op {
             START => 0,
@@ -172,7 +172,7 @@ impl Calendar {
         Ok(())
     }
 
-    fn receive(&mut self) -> io::Result<Message> {
+    fn receive(&mut self) -> io::Result<ClockMessage> {
         let mut message = [0; MESSAGE_LEN];
         self.kernel.read_exact(&mut message)?;
         let word = |at: usize| u32::from_ne_bytes(message[at..at + 4].try_into().expect("four"));
@@ -181,7 +181,7 @@ impl Calendar {
     }
 
     /// Serves the clock until `other` is readable.
-    pub(super) fn hear_until(&mut self, other: BorrowedFd<'_>) -> io::Result<()> {
+    pub(super) fn serve_until(&mut self, other: BorrowedFd<'_>) -> io::Result<()> {
         loop {
             let mut both = [
                 PollFd::from_borrowed_fd(other, PollFlags::IN),
@@ -194,7 +194,7 @@ impl Calendar {
             let [there, clock] = both.map(|fd| !fd.revents().is_empty());
             if clock {
                 // The clock comes first: the kernel blocks until its message has a reply.
-                self.hear()?;
+                self.receive_message()?;
             } else if there {
                 return Ok(());
             }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_the_rest_is_zeroes() {
+    fn written_bytes_are_read_back_and_the_rest_is_zeroes() {
         let data = tempfile::tempfile().unwrap();
         let size = 70 * PART;
         data.set_len(size).unwrap();

@@ -13,15 +13,17 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
-use weir_model::drive::Drive;
-use weir_uring::{GuestMemory, Mapped, Mapping, Part};
+use weir_model::drive::DriveModel;
+use weir_uring::{GuestMemory, MappedRegion, Mapping, MappingPart};
 use weir_wire::ring::Guest;
-use weir_wire::ring::split::{Areas, Chain, Device, Settings, TakeError, lengths};
+use weir_wire::ring::split::{Areas, BufferChain, Device, Settings, TakeError, lengths};
 use weir_wire::vhost::{
-    Assembler, CALL_ANSWER_LEN, CONFIG_MAX, DESCRIPTORS_MAX, Message, PROTOCOL_FEATURES, Reply,
-    Request, RingAddresses, append_call, feature as protocol,
+    Assembler, CALL_ANSWER_LEN, CONFIG_MAX, DESCRIPTORS_MAX, Message, PROTOCOL_FEATURES,
+    RingAddresses, VhostReply, VhostRequest, append_call, feature as protocol,
 };
-use weir_wire::virtio_blk::{Command, Config, Request as Asked, Rules, SECTOR, Status, feature};
+use weir_wire::virtio_blk::{
+    BlkCommand, BlkRequest as Asked, BlkRules, ConfigSpace, SECTOR, Status, feature,
+};
 
 /// The virtio features that the disk offers.
 const FEATURES: u64 = feature::VERSION_1
@@ -40,7 +42,7 @@ const SEGMENTS: u32 = 254;
 
 /// A request that waits for the drive or is in flight.
 #[derive(Debug)]
-struct Flight {
+struct DiskRequest {
     head: u16,
     asked: Asked,
 }
@@ -55,13 +57,13 @@ pub(super) struct Disk {
     memory: GuestMemory,
     size: u16,
     addresses: Option<RingAddresses>,
-    queue: Option<Device<Part>>,
-    rules: Rules,
-    drive: Box<dyn Drive>,
+    queue: Option<Device<MappingPart>>,
+    rules: BlkRules,
+    drive: Box<dyn DriveModel>,
     /// The requests in flight, by the drive's tag.
-    flights: Vec<Option<Flight>>,
+    flights: Vec<Option<DiskRequest>>,
     /// The requests for which no tag is free.
-    held: VecDeque<Flight>,
+    held: VecDeque<DiskRequest>,
     /// The time since which completions that need no drive time wait to be published.
     owed: Option<Instant>,
     data: Data,
@@ -69,7 +71,12 @@ pub(super) struct Disk {
 
 impl Disk {
     /// A disk of `size` bytes with the drive's timing. `data` is an empty sparse file of that size.
-    pub(super) fn new(kernel: UnixStream, drive: Box<dyn Drive>, size: u64, data: File) -> Self {
+    pub(super) fn new(
+        kernel: UnixStream,
+        drive: Box<dyn DriveModel>,
+        size: u64,
+        data: File,
+    ) -> Self {
         let data = Data::new(data, size);
         let shape = drive.shape();
         let tags = usize::from(shape.queues) * usize::from(shape.tags);
@@ -81,7 +88,7 @@ impl Disk {
             size: 0,
             addresses: None,
             queue: None,
-            rules: Rules {
+            rules: BlkRules {
                 capacity: size / SECTOR,
                 block: SECTOR as u32,
                 read_only: false,
@@ -109,7 +116,7 @@ impl Disk {
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let message = self.messages.filled(count, descriptors);
+        let message = self.messages.on_received(count, descriptors);
         match message.map_err(io::Error::other)? {
             Some(message) => self.carry_out(message, calendar),
             None => Ok(()),
@@ -145,43 +152,43 @@ impl Disk {
         } = message;
         let mut config = Vec::new();
         let reply = match request.map_err(|error| io::Error::other(format!("{code} {error}")))? {
-            Request::GetFeatures => Some(Reply::Value(FEATURES)),
-            Request::GetProtocolFeatures => Some(Reply::Value(PROTOCOL)),
-            Request::GetConfig { offset, size } => {
+            VhostRequest::GetFeatures => Some(VhostReply::Value(FEATURES)),
+            VhostRequest::GetProtocolFeatures => Some(VhostReply::Value(PROTOCOL)),
+            VhostRequest::GetConfig { offset, size } => {
                 // GET_CONFIG may ask for up to CONFIG_MAX bytes. Those after the fields are zeroes.
                 config.extend(self.config());
                 config.resize(CONFIG_MAX, 0);
                 let range = offset as usize..(offset + size) as usize;
                 let data = config.get(range);
-                Some(Reply::Config { offset, data })
+                Some(VhostReply::Config { offset, data })
             }
-            Request::SetMemTable(table) => {
+            VhostRequest::SetMemTable(table) => {
                 let mapped = table.into_iter().map(|(region, file)| {
                     let mapping = Mapping::new(&file, region.offset, region.size)?;
-                    Ok(Mapped { region, mapping })
+                    Ok(MappedRegion { region, mapping })
                 });
                 let mapped: Result<Vec<_>, weir_uring::MapError> = mapped.collect();
                 self.memory = GuestMemory::new(mapped.map_err(io::Error::other)?);
                 None
             }
-            Request::SetBackendReqFd(channel) => {
+            VhostRequest::SetBackendReqFd(channel) => {
                 self.calls = Some(channel.into());
                 None
             }
-            Request::SetVringNum { size, .. } => {
+            VhostRequest::SetVringNum { size, .. } => {
                 self.size = size;
                 None
             }
-            Request::SetVringAddr(addresses) => {
+            VhostRequest::SetVringAddr(addresses) => {
                 self.addresses = Some(addresses);
                 None
             }
             // A ring is enabled after its size and addresses have been set.
-            Request::SetVringEnable { enabled, .. } => {
+            VhostRequest::SetVringEnable { enabled, .. } => {
                 self.queue = if enabled { Some(self.start()?) } else { None };
                 None
             }
-            Request::VringKick { .. } => {
+            VhostRequest::VringKick { .. } => {
                 // The drive can complete a new request before the kernel's grant ends.
                 self.take(calendar.now())?;
                 calendar.limit(self.next())?;
@@ -189,7 +196,7 @@ impl Disk {
             }
             _ => None,
         };
-        let reply = reply.or_else(|| needs_reply.then_some(Reply::Ack { done: true }));
+        let reply = reply.or_else(|| needs_reply.then_some(VhostReply::Ack { done: true }));
         let mut bytes = Vec::new();
         if let Some(reply) = reply {
             reply.append(code, &mut bytes);
@@ -199,17 +206,17 @@ impl Disk {
 
     /// Returns the configuration space of the disk.
     fn config(&self) -> [u8; weir_wire::virtio_blk::CONFIG_LEN] {
-        let config = Config {
+        let config = ConfigSpace {
             capacity: self.rules.capacity,
             segments: SEGMENTS,
             block: SECTOR as u32,
-            ..Config::default()
+            ..ConfigSpace::default()
         };
         config.encode()
     }
 
     /// Maps the ring, whose size and addresses have been set.
-    fn start(&self) -> io::Result<Device<Part>> {
+    fn start(&self) -> io::Result<Device<MappingPart>> {
         let outside = || io::Error::other("the queue is not in the kernel's memory");
         let at = self.addresses.ok_or_else(outside)?;
         let [descriptors, available, used] = lengths(self.size);
@@ -230,7 +237,7 @@ impl Disk {
 
     /// Takes all available requests from the queue.
     fn take(&mut self, now: Instant) -> io::Result<()> {
-        let mut chain = Chain::default();
+        let mut chain = BufferChain::default();
         while let Some(queue) = &mut self.queue {
             let head = match queue.take(&self.memory, &mut chain) {
                 Ok(Some(head)) => head,
@@ -247,11 +254,11 @@ impl Disk {
             let mut asked = Asked::default();
             match asked.parse(&chain, &self.memory, &self.rules) {
                 // The identity needs no access to the medium, and therefore no drive time.
-                Ok(()) if asked.command == Command::GetId => {
-                    self.end(&Flight { head, asked })?;
+                Ok(()) if asked.command == BlkCommand::GetId => {
+                    self.end(&DiskRequest { head, asked })?;
                     self.owed = Some(now);
                 }
-                Ok(()) => self.held.push_back(Flight { head, asked }),
+                Ok(()) => self.held.push_back(DiskRequest { head, asked }),
                 Err(refused) => {
                     if let Some(status) = refused.status {
                         // If the guest's status byte is outside its memory, there is no place for
@@ -274,8 +281,8 @@ impl Disk {
         {
             let asked = &flight.asked;
             let op = match asked.command {
-                Command::Out => Op::Write,
-                Command::Flush => Op::Flush,
+                BlkCommand::Out => Op::Write,
+                BlkCommand::Flush => Op::Flush,
                 _ => Op::Read,
             };
             let command = Dispatch {
@@ -316,19 +323,19 @@ impl Disk {
     }
 
     /// Transfers the data of a request, and returns its chain to the queue.
-    fn end(&mut self, flight: &Flight) -> io::Result<()> {
-        let Flight { head, asked } = flight;
+    fn end(&mut self, flight: &DiskRequest) -> io::Result<()> {
+        let DiskRequest { head, asked } = flight;
         let (mut at, mut bytes) = (asked.offset, Vec::new());
         for buffer in &asked.data {
             bytes.resize(buffer.length as usize, 0);
             let outside = io::Error::other;
-            if asked.command == Command::Out {
+            if asked.command == BlkCommand::Out {
                 self.memory
                     .read(buffer.address, &mut bytes)
                     .map_err(outside)?;
                 self.data.write(&bytes, at)?;
             } else {
-                if asked.command == Command::In {
+                if asked.command == BlkCommand::In {
                     self.data.read(&mut bytes, at)?;
                 }
                 self.memory.write(buffer.address, &bytes).map_err(outside)?;
@@ -352,7 +359,7 @@ impl Disk {
         let mut bytes = Vec::new();
         append_call(0, &mut bytes);
         calls.write_all(&bytes)?;
-        calendar.hear_until(calls.as_fd())?;
+        calendar.serve_until(calls.as_fd())?;
         let mut answer = [0; CALL_ANSWER_LEN];
         calls.read_exact(&mut answer)
     }

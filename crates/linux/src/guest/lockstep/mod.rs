@@ -12,8 +12,8 @@ mod calendar;
 mod data;
 mod disk;
 
-use crate::guest::boot::{END, Ran, last};
-use crate::guest::error::Error;
+use crate::guest::boot::{END, GuestOutput, last};
+use crate::guest::error::GuestError;
 use calendar::Calendar;
 use disk::Disk;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,7 +29,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant as Clock};
-use weir_model::drive::Drive;
+use weir_model::drive::DriveModel;
 
 /// The number of messages after which the limit of time and `go_on` are checked even if messages
 /// keep arriving.
@@ -52,7 +52,7 @@ pub struct Lockstep {
     /// The commands of the guest: a script for this machine's shell, with the functions of `init`.
     pub script: String,
     /// The drive's model. The guest has the drive as `/dev/vda`, with the model's number of tags.
-    pub drive: weir_model::drive::Config,
+    pub drive: weir_model::drive::DriveConfig,
     /// The size of the drive, in bytes.
     pub size: u64,
     /// The size of the guest's memory, in MiB.
@@ -71,14 +71,14 @@ impl Lockstep {
         &self,
         line: impl FnMut(&str) + Send,
         go_on: impl Fn() -> bool,
-    ) -> Result<Ran, Error> {
+    ) -> Result<GuestOutput, GuestError> {
         let scratch = tempfile::Builder::new().prefix("weir-lockstep-").tempdir();
-        let scratch = scratch.map_err(Error::file(&std::env::temp_dir()))?;
+        let scratch = scratch.map_err(GuestError::file(&std::env::temp_dir()))?;
         let place = scratch.path();
         self.put_files(place)?;
         let listen = |name: &str| {
             let path = place.join(name);
-            UnixListener::bind(&path).map_err(Error::file(&path))
+            UnixListener::bind(&path).map_err(GuestError::file(&path))
         };
         let listeners = [listen("clock")?, listen("disk")?];
         let data = place.join("data");
@@ -88,20 +88,20 @@ impl Lockstep {
             .create_new(true)
             .open(&data);
         let file = file.and_then(|file| file.set_len(self.size).map(|()| file));
-        let file = file.map_err(Error::file(&data))?;
+        let file = file.map_err(GuestError::file(&data))?;
         let drive = self.drive.build();
-        let drive = drive.map_err(|e| Error::Died(format!("the drive's model: {e}")))?;
+        let drive = drive.map_err(|e| GuestError::Died(format!("the drive's model: {e}")))?;
         let mut child = self.start(place, drive.shape().tags)?;
         let said = child.0.stdout.take();
         let began = Clock::now();
         let is_over = AtomicBool::new(false);
         let patience = || match began.elapsed() > self.limit {
-            true => Err(Error::Late {
+            true => Err(GuestError::Late {
                 limit: self.limit,
                 said: String::new(),
             }),
             false if go_on() && !is_over.load(Ordering::Relaxed) => Ok(()),
-            false => Err(Error::Interrupted),
+            false => Err(GuestError::Interrupted),
         };
         let (done, console) = thread::scope(|scope| {
             let console = scope.spawn(|| follow(said, &is_over, line));
@@ -115,29 +115,31 @@ impl Lockstep {
         // The console's text is complete only now, so that an error of lateness gets it here.
         if !is_over.into_inner() {
             return Err(match done {
-                Err(Error::Late { limit, .. }) => Error::Late {
+                Err(GuestError::Late { limit, .. }) => GuestError::Late {
                     limit,
                     said: last(&console),
                 },
                 Err(error) => error,
-                Ok(()) => Error::Died(last(&console)),
+                Ok(()) => GuestError::Died(last(&console)),
             });
         }
-        let files = out(&place.join("out")).map_err(Error::file(&place.join("out")))?;
-        Ok(Ran { console, files })
+        let files = out(&place.join("out")).map_err(GuestError::file(&place.join("out")))?;
+        Ok(GuestOutput { console, files })
     }
 
     /// Writes the files, programs and the first process to their places in the scratch directory.
-    fn put_files(&self, place: &Path) -> Result<(), Error> {
-        let make = |directory: &Path| fs::create_dir_all(directory).map_err(Error::file(directory));
-        let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).map_err(Error::file(path));
+    fn put_files(&self, place: &Path) -> Result<(), GuestError> {
+        let make =
+            |directory: &Path| fs::create_dir_all(directory).map_err(GuestError::file(directory));
+        let write =
+            |path: &Path, bytes: &[u8]| fs::write(path, bytes).map_err(GuestError::file(path));
         let (files, bin) = (place.join("files"), place.join("files/bin"));
         make(&bin)?;
         make(&place.join("out"))?;
         for program in &self.programs {
             let link = bin.join(program.file_name().unwrap_or_default());
-            let target = fs::canonicalize(program).map_err(Error::file(program))?;
-            symlink(target, &link).map_err(Error::file(&link))?;
+            let target = fs::canonicalize(program).map_err(GuestError::file(program))?;
+            symlink(target, &link).map_err(GuestError::file(&link))?;
         }
         for (name, bytes) in &self.files {
             write(&files.join(name), bytes)?;
@@ -145,11 +147,11 @@ impl Lockstep {
         write(&files.join("script"), self.script.as_bytes())?;
         let init = place.join("init");
         write(&init, INIT.as_bytes())?;
-        fs::set_permissions(&init, Permissions::from_mode(0o755)).map_err(Error::file(&init))
+        fs::set_permissions(&init, Permissions::from_mode(0o755)).map_err(GuestError::file(&init))
     }
 
     /// Starts the kernel, which then connects to the clock and to the disk.
-    fn start(&self, place: &Path, tags: u16) -> Result<Kernel, Error> {
+    fn start(&self, place: &Path, tags: u16) -> Result<KernelProcess, GuestError> {
         let at = |name: &str| place.join(name).display().to_string();
         let mut command = Command::new(&self.kernel);
         command
@@ -171,10 +173,10 @@ impl Lockstep {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // A group of its own, so that `Kernel::end` also reaches the kernel's helper processes.
+            // A group of its own, so that `KernelProcess::end` also reaches the kernel's helper processes.
             .process_group(0);
-        let child = command.spawn().map_err(Error::file(&self.kernel))?;
-        Ok(Kernel(child))
+        let child = command.spawn().map_err(GuestError::file(&self.kernel))?;
+        Ok(KernelProcess(child))
     }
 }
 
@@ -217,9 +219,9 @@ fn out(directory: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
 }
 
 /// The process of the kernel, which is killed when this is dropped.
-struct Kernel(Child);
+struct KernelProcess(Child);
 
-impl Kernel {
+impl KernelProcess {
     fn end(&mut self) {
         // User-mode Linux has a process of the host for each of its own. An error means that all
         // have ended.
@@ -228,7 +230,7 @@ impl Kernel {
     }
 }
 
-impl Drop for Kernel {
+impl Drop for KernelProcess {
     fn drop(&mut self) {
         self.end();
     }
@@ -236,10 +238,10 @@ impl Drop for Kernel {
 
 /// Accepts a connection of the kernel, unless the kernel ends first.
 fn accept(
-    child: &mut Kernel,
+    child: &mut KernelProcess,
     listener: &UnixListener,
-    patience: &dyn Fn() -> Result<(), Error>,
-) -> Result<UnixStream, Error> {
+    patience: &dyn Fn() -> Result<(), GuestError>,
+) -> Result<UnixStream, GuestError> {
     loop {
         let mut fds = [PollFd::new(listener, PollFlags::IN)];
         if wait(&mut fds)? {
@@ -250,13 +252,13 @@ fn accept(
         }
         patience()?;
         if let Ok(Some(status)) = child.0.try_wait() {
-            return Err(Error::Died(format!("the kernel ended with {status}")));
+            return Err(GuestError::Died(format!("the kernel ended with {status}")));
         }
     }
 }
 
 /// Waits for 100 ms. Returns false if no descriptor became ready.
-fn wait(fds: &mut [PollFd<'_>]) -> Result<bool, Error> {
+fn wait(fds: &mut [PollFd<'_>]) -> Result<bool, GuestError> {
     let moment = Timespec {
         tv_sec: 0,
         tv_nsec: 100_000_000,
@@ -268,17 +270,17 @@ fn wait(fds: &mut [PollFd<'_>]) -> Result<bool, Error> {
     }
 }
 
-fn broken(error: &io::Error) -> Error {
-    Error::Died(format!("between the kernel and its disk: {error}"))
+fn broken(error: &io::Error) -> GuestError {
+    GuestError::Died(format!("between the kernel and its disk: {error}"))
 }
 
 /// Serves the clock and the disk until the kernel has closed its connections.
 fn serve(
-    child: &mut Kernel,
+    child: &mut KernelProcess,
     [clock, blocks]: &[UnixListener; 2],
-    parts: (Box<dyn Drive>, u64, File),
-    patience: &dyn Fn() -> Result<(), Error>,
-) -> Result<(), Error> {
+    parts: (Box<dyn DriveModel>, u64, File),
+    patience: &dyn Fn() -> Result<(), GuestError>,
+) -> Result<(), GuestError> {
     let mut calendar = Calendar::new(accept(child, clock, patience)?);
     let mut disk: Option<Disk> = None;
     let mut parts = Some(parts);
@@ -290,73 +292,73 @@ fn serve(
             patience()?;
         }
         let turn = match &mut disk {
-            Some(disk) => turn(&mut calendar, disk, patience)?,
-            None => before(&mut calendar, blocks, patience)?,
+            Some(disk) => serve_kernel(&mut calendar, disk, patience)?,
+            None => serve_clock(&mut calendar, blocks, patience)?,
         };
         match turn {
-            Turn::On => {}
-            Turn::Disk(stream) => {
+            LockstepTurn::On => {}
+            LockstepTurn::Disk(stream) => {
                 let parts = parts.take();
                 disk = parts.map(|(drive, size, data)| Disk::new(stream, drive, size, data));
             }
-            Turn::Over => return Ok(()),
+            LockstepTurn::Over => return Ok(()),
         }
     }
 }
 
 /// The result of serving one message or one event.
-enum Turn {
+enum LockstepTurn {
     On,
     Disk(UnixStream),
     Over,
 }
 
 /// Serves the clock alone, before the kernel has connected to its disk.
-fn before(
+fn serve_clock(
     calendar: &mut Calendar,
     blocks: &UnixListener,
-    patience: &dyn Fn() -> Result<(), Error>,
-) -> Result<Turn, Error> {
+    patience: &dyn Fn() -> Result<(), GuestError>,
+) -> Result<LockstepTurn, GuestError> {
     if calendar.is_waiting() {
         if calendar.wanted().is_none() {
-            return Err(Error::Died("the kernel sleeps for ever".to_owned()));
+            return Err(GuestError::Died("the kernel sleeps for ever".to_owned()));
         }
-        return over(calendar.run(None));
+        return turn_result(calendar.run(None));
     }
     let mut fds = [
         PollFd::new(blocks, PollFlags::IN),
         PollFd::new(calendar, PollFlags::IN),
     ];
     if !wait(&mut fds)? {
-        return patience().map(|()| Turn::On);
+        return patience().map(|()| LockstepTurn::On);
     }
     let [knocks, says] = fds.map(|fd| !fd.revents().is_empty());
     if says {
-        return over(calendar.hear());
+        return turn_result(calendar.receive_message());
     }
     if knocks {
         let accepted = blocks.accept().map_err(|e| broken(&e))?;
-        return Ok(Turn::Disk(accepted.0));
+        return Ok(LockstepTurn::Disk(accepted.0));
     }
-    Ok(Turn::On)
+    Ok(LockstepTurn::On)
 }
 
 /// Serves one message of a running kernel. If the kernel waits, runs the next event instead. The
 /// drive precedes the kernel if both are due at the same time.
-fn turn(
+fn serve_kernel(
     calendar: &mut Calendar,
     disk: &mut Disk,
-    patience: &dyn Fn() -> Result<(), Error>,
-) -> Result<Turn, Error> {
+    patience: &dyn Fn() -> Result<(), GuestError>,
+) -> Result<LockstepTurn, GuestError> {
     if calendar.is_waiting() {
         let due = disk.next();
         return match (due, calendar.wanted()) {
             (Some(due), wanted) if wanted.is_none_or(|wanted| due <= wanted) => {
-                calendar.pass(due);
-                over(disk.complete(calendar))
+                calendar.advance_to(due);
+                turn_result(disk.complete(calendar))
             }
-            (None, None) => Err(Error::Died("the kernel sleeps for ever".to_owned())),
-            _ => over(calendar.run(due)),
+            (None, None) => Err(GuestError::Died("the kernel sleeps for ever".to_owned())),
+            _ => turn_result(calendar.run(due)),
         };
     }
     let mut fds = [
@@ -364,27 +366,27 @@ fn turn(
         PollFd::new(calendar, PollFlags::IN),
     ];
     if !wait(&mut fds)? {
-        return patience().map(|()| Turn::On);
+        return patience().map(|()| LockstepTurn::On);
     }
     let [asks, says] = fds.map(|fd| !fd.revents().is_empty());
     // The clock comes first, because an update of the time precedes the kick that belongs to it.
     if says {
-        return over(calendar.hear());
+        return turn_result(calendar.receive_message());
     }
     if asks {
-        return over(disk.hear(calendar));
+        return turn_result(disk.hear(calendar));
     }
-    Ok(Turn::On)
+    Ok(LockstepTurn::On)
 }
 
 /// Treats a closed connection as the kernel's end.
-fn over(done: io::Result<()>) -> Result<Turn, Error> {
+fn turn_result(done: io::Result<()>) -> Result<LockstepTurn, GuestError> {
     match done {
-        Ok(()) => Ok(Turn::On),
+        Ok(()) => Ok(LockstepTurn::On),
         Err(error) => match error.kind() {
             io::ErrorKind::UnexpectedEof
             | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::BrokenPipe => Ok(Turn::Over),
+            | io::ErrorKind::BrokenPipe => Ok(LockstepTurn::Over),
             _ => Err(broken(&error)),
         },
     }

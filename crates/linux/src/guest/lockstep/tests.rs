@@ -7,9 +7,9 @@ use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use weir_core::Span;
-use weir_uring::{Mapping, Part};
+use weir_uring::{Mapping, MappingPart};
 use weir_wire::ring::split::{Areas, Buffer, Driver, Settings};
-use weir_wire::vhost::{CALL_ANSWER_LEN, Code};
+use weir_wire::vhost::{CALL_ANSWER_LEN, MessageCode};
 
 /// The size of the kernel's memory in bytes. The queue is at its beginning, and requests follow
 /// from `REQUESTS` on.
@@ -24,16 +24,16 @@ const SERVICE: u64 = 100_000;
 const WAITS: u64 = u64::MAX;
 
 /// The kernel's side of the connections.
-struct Fake {
+struct FakeKernel {
     clock: UnixStream,
     disk: UnixStream,
     calls: UnixStream,
     mapping: Mapping,
-    queue: Driver<Part>,
+    queue: Driver<MappingPart>,
     number: u32,
 }
 
-impl Fake {
+impl FakeKernel {
     /// Negotiates the disk as a kernel does at its boot.
     fn new(clock: UnixStream, disk: UnixStream, memory: &File) -> Self {
         let mapping = Mapping::new(memory, 0, MEMORY).unwrap();
@@ -63,17 +63,17 @@ impl Fake {
         let table = [1, 0, MEMORY, 0, 0, 0, 0, 0, 0]
             .map(u64::to_ne_bytes)
             .concat();
-        fake.tell(Code::SET_MEM_TABLE, &table, Some(memory.as_fd()));
-        fake.tell(Code::SET_BACKEND_REQ_FD, &[], Some(theirs.as_fd()));
-        fake.tell(Code::SET_VRING_NUM, &pair(0, SIZE.into()), None);
+        fake.tell(MessageCode::SET_MEM_TABLE, &table, Some(memory.as_fd()));
+        fake.tell(MessageCode::SET_BACKEND_REQ_FD, &[], Some(theirs.as_fd()));
+        fake.tell(MessageCode::SET_VRING_NUM, &pair(0, SIZE.into()), None);
         let addresses = [0, 0, 0x2000, 0x1000, 0].map(u64::to_ne_bytes).concat();
-        fake.tell(Code::SET_VRING_ADDR, &addresses, None);
-        fake.tell(Code::SET_VRING_ENABLE, &pair(0, 1), None);
+        fake.tell(MessageCode::SET_VRING_ADDR, &addresses, None);
+        fake.tell(MessageCode::SET_VRING_ENABLE, &pair(0, 1), None);
         fake
     }
 
     /// Sends a request to the disk, and waits for its acknowledgement.
-    fn tell(&mut self, code: Code, payload: &[u8], descriptor: Option<BorrowedFd<'_>>) {
+    fn tell(&mut self, code: MessageCode, payload: &[u8], descriptor: Option<BorrowedFd<'_>>) {
         // Version 1 of the protocol, and the flag for a reply.
         let mut bytes = [code.0, 1 | 1 << 3, payload.len() as u32]
             .map(u32::to_ne_bytes)
@@ -173,7 +173,7 @@ impl Fake {
         assert!(self.queue.publish());
         // UPDATE: the kick is made at this time.
         self.ask(5, now);
-        self.tell(Code::VRING_KICK, &pair(0, 0), None);
+        self.tell(MessageCode::VRING_KICK, &pair(0, 0), None);
     }
 
     /// Waits until `wanted`. Returns the times of the calls, and the time at which the kernel was
@@ -214,23 +214,25 @@ fn pair(first: u32, second: u32) -> Vec<u8> {
 
 /// Serves a simulated kernel in the way in which [`serve`] serves a real one. Returns the kernel's
 /// result.
-fn with<T: Send>(kernel: impl FnOnce(Fake) -> T + Send) -> T {
+fn with<T: Send>(kernel: impl FnOnce(FakeKernel) -> T + Send) -> T {
     let (clock, theirs) = UnixStream::pair().unwrap();
     let (disk, blocks) = UnixStream::pair().unwrap();
     let memory = tempfile::tempfile().unwrap();
     memory.set_len(MEMORY).unwrap();
     let data = tempfile::tempfile().unwrap();
     data.set_len(MEMORY).unwrap();
-    let mut config = weir_model::drive::null::Config::demo();
+    let mut config = weir_model::drive::null::NullConfig::demo();
     (config.service, config.link) = (Span::from_nanos(SERVICE), 0);
-    let drive = weir_model::drive::Config::Null(config).build().unwrap();
+    let drive = weir_model::drive::DriveConfig::Null(config)
+        .build()
+        .unwrap();
     thread::scope(|scope| {
-        let kernel = scope.spawn(move || kernel(Fake::new(clock, disk, &memory)));
+        let kernel = scope.spawn(move || kernel(FakeKernel::new(clock, disk, &memory)));
         let (mut calendar, mut disk) = (
             Calendar::new(theirs),
             Disk::new(blocks, drive, MEMORY, data),
         );
-        while let Turn::On = turn(&mut calendar, &mut disk, &|| Ok(())).unwrap() {}
+        while let LockstepTurn::On = serve_kernel(&mut calendar, &mut disk, &|| Ok(())).unwrap() {}
         kernel.join().unwrap()
     })
 }
@@ -265,7 +267,7 @@ fn the_drives_time_is_the_kernels_time_and_what_was_written_is_read() {
 }
 
 #[test]
-fn what_the_drive_has_nothing_to_do_with_is_answered_while_it_is_idle() {
+fn requests_without_drive_time_complete_at_once() {
     let (called, name) = with(|mut kernel| {
         // 8 is VIRTIO_BLK_T_GET_ID.
         kernel.request(0, 8, 0, &[7; 20], 1000);
@@ -317,7 +319,7 @@ fn program(does: &str, place: &Path) -> Lockstep {
         programs: Vec::new(),
         files: BTreeMap::new(),
         script: String::new(),
-        drive: weir_model::drive::Config::Null(weir_model::drive::null::Config::demo()),
+        drive: weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo()),
         size: MEMORY,
         memory_mib: 64,
         limit: Duration::from_millis(300),
@@ -329,7 +331,7 @@ fn a_guest_that_takes_too_long_is_shown_with_the_last_that_it_said() {
     let place = tempfile::tempdir().unwrap();
     let guest = program("echo it says this; exec sleep 600", place.path());
     let ended = guest.run_while(|_| (), || true);
-    assert!(matches!(ended, Err(Error::Late { said, .. }) if said == "it says this"));
+    assert!(matches!(ended, Err(GuestError::Late { said, .. }) if said == "it says this"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A thread that logs a line passes it to the writer's thread and never waits. A log that is not
 //! read, a full disk or a closed pipe therefore neither delays clients nor ends the process.
 //!
-//! Call [`start`] once, and keep a [`Flushed`] until the end of the process.
+//! Call [`start`] once, and keep a [`FlushGuard`] until the end of the process.
 
 mod repeats;
 mod writer;
@@ -18,12 +18,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
-use writer::Queue;
+use writer::LogQueue;
 
 /// The least severe level of messages that are logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 #[allow(missing_docs, reason = "the names of levels are well known")]
-pub enum Level {
+pub enum LogLevel {
     Off,
     Error,
     Warn,
@@ -47,15 +47,15 @@ static LOG: OnceLock<Log> = OnceLock::new();
 /// The queue to the writer's thread, and the time for which the end of the process waits for it.
 #[derive(Debug)]
 struct Log {
-    queue: Queue,
+    queue: LogQueue,
     patience: Duration,
 }
 
 /// The reason why the log was not started.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum LogStartError {
     /// The environment variable has a level that does not exist.
-    #[error("{VARIABLE} has the unknown level {0:?}; use one of {names}", names = Level::names())]
+    #[error("{VARIABLE} has the unknown level {0:?}; use one of {names}", names = LogLevel::names())]
     Level(String),
     /// Standard error has no descriptor, or the thread cannot be started.
     #[error("cannot write a log: {0}")]
@@ -67,8 +67,12 @@ pub enum StartError {
 /// error.
 ///
 /// # Errors
-/// Returns the errors described at [`StartError`].
-pub fn start(asked: Option<Level>, default: Level, patience: Duration) -> Result<(), StartError> {
+/// Returns the errors described at [`LogStartError`].
+pub fn start(
+    asked: Option<LogLevel>,
+    default: LogLevel,
+    patience: Duration,
+) -> Result<(), LogStartError> {
     let level = match (asked, std::env::var_os(VARIABLE)) {
         (Some(level), _) => level,
         (None, Some(text)) if !text.is_empty() => named(&text.to_string_lossy())?,
@@ -76,8 +80,8 @@ pub fn start(asked: Option<Level>, default: Level, patience: Duration) -> Result
     };
     // The handle of the standard library has a lock, which would be held while a write blocks.
     let out = io::stderr().as_fd().try_clone_to_owned().map(File::from);
-    let queue = out.and_then(Queue::start);
-    let queue = queue.map_err(StartError::Writer)?;
+    let queue = out.and_then(LogQueue::start);
+    let queue = queue.map_err(LogStartError::Writer)?;
     // A second call keeps the first log. The subscriber's `init` below panics in that case.
     let _ = LOG.set(Log { queue, patience });
     std::panic::set_hook(Box::new(log_panic));
@@ -87,10 +91,10 @@ pub fn start(asked: Option<Level>, default: Level, patience: Duration) -> Result
         // Files and journals need no colours. Another crate of the same build can enable the
         // feature, so that it is turned off explicitly.
         .with_ansi(false)
-        .with_writer(Lines::default)
+        .with_writer(LogLines::default)
         .with_max_level(level.filter())
         // Targets are names of modules, which help only developers.
-        .with_target(level >= Level::Debug)
+        .with_target(level >= LogLevel::Debug)
         .init();
     Ok(())
 }
@@ -114,9 +118,9 @@ pub fn flush() {
 
 /// A guard that flushes the log when it is dropped.
 #[derive(Debug)]
-pub struct Flushed;
+pub struct FlushGuard;
 
-impl Drop for Flushed {
+impl Drop for FlushGuard {
     fn drop(&mut self) {
         flush();
     }
@@ -144,9 +148,9 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 /// The destination of the subscriber. Each record becomes one line, regardless of the names, paths
 /// and errors in it.
 #[derive(Debug, Default)]
-struct Lines;
+struct LogLines;
 
-impl Write for Lines {
+impl Write for LogLines {
     /// Takes one record. The subscriber writes each record with one call.
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         if let Some(log) = LOG.get() {
@@ -182,11 +186,11 @@ fn one_line(record: &[u8]) -> Vec<u8> {
     line
 }
 
-fn named(text: &str) -> Result<Level, StartError> {
-    Level::from_str(text, true).map_err(|_| StartError::Level(text.to_owned()))
+fn named(text: &str) -> Result<LogLevel, LogStartError> {
+    LogLevel::from_str(text, true).map_err(|_| LogStartError::Level(text.to_owned()))
 }
 
-impl Level {
+impl LogLevel {
     fn names() -> String {
         let names = Self::value_variants().iter().map(|level| level.name());
         names.collect::<Vec<_>>().join(", ")

@@ -15,11 +15,11 @@ const WRITTEN: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     /// The remembered lines, in the order in which their periods end.
-    lines: VecDeque<Line>,
+    lines: VecDeque<RepeatedLine>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct RepeatedLine {
     /// The latest occurrence of the line, with its time and without the line feed.
     last: Vec<u8>,
     /// The number of times that it was written in this period.
@@ -37,7 +37,7 @@ fn text(line: &[u8]) -> &[u8] {
     &line[space.unwrap_or(0)..]
 }
 
-impl Line {
+impl RepeatedLine {
     /// Returns the line with the number of its repetitions, if there were any.
     fn sum(&self) -> Option<Vec<u8>> {
         let (times, seconds) = (self.repeated, PERIOD.as_secs());
@@ -62,7 +62,7 @@ impl Repeats {
             known.repeated += 1;
             return [None, None];
         }
-        self.lines.push_back(Line {
+        self.lines.push_back(RepeatedLine {
             last,
             written: 1,
             repeated: 0,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_no_count_is_lost() {
+    fn remembered_lines_are_bounded_and_no_count_is_lost() {
         let (mut repeats, now) = (Repeats::default(), Instant::now());
         let mut all = Vec::new();
         for number in 0..1000 {

@@ -20,13 +20,13 @@ const WHY: &str = "standard error did not accept them in time, or failed";
 
 /// The sending side of the queue.
 #[derive(Debug)]
-pub(super) struct Queue {
-    messages: SyncSender<Message>,
+pub(super) struct LogQueue {
+    messages: SyncSender<WriterMessage>,
     dropped: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
-enum Message {
+enum WriterMessage {
     /// A line of the log, with its line feed.
     Line(Vec<u8>),
     /// Text that is not a line of the log.
@@ -36,7 +36,7 @@ enum Message {
     Flush(SyncSender<()>),
 }
 
-impl Queue {
+impl LogQueue {
     /// Starts the thread, which writes to `out`.
     pub(super) fn start(out: impl Write + Send + 'static) -> io::Result<Self> {
         let (messages, waiting) = sync_channel(WAITING);
@@ -63,15 +63,15 @@ impl Queue {
 
     /// Queues a line. Never waits: if the queue is full, the line is dropped and counted.
     pub(super) fn push(&self, line: Vec<u8>) {
-        self.send(Message::Line(line));
+        self.send(WriterMessage::Line(line));
     }
 
     /// Queues text that is not a line of the log, in the same way as [`push`](Self::push).
     pub(super) fn push_text(&self, text: Vec<u8>) {
-        self.send(Message::Text(text));
+        self.send(WriterMessage::Text(text));
     }
 
-    fn send(&self, message: Message) {
+    fn send(&self, message: WriterMessage) {
         if self.messages.try_send(message).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -80,7 +80,7 @@ impl Queue {
     /// Queues text, and waits within a time until it is written.
     pub(super) fn print(&self, text: Vec<u8>, within: Duration) {
         let deadline = Instant::now().checked_add(within);
-        if self.send_until(Message::Text(text), deadline) {
+        if self.send_until(WriterMessage::Text(text), deadline) {
             self.flush_until(deadline);
         }
     }
@@ -92,14 +92,14 @@ impl Queue {
 
     fn flush_until(&self, deadline: Option<Instant>) {
         let (flushed, written) = sync_channel(0);
-        if self.send_until(Message::Flush(flushed), deadline) {
+        if self.send_until(WriterMessage::Flush(flushed), deadline) {
             // The channel is closed without a message when everything is written.
             let _ = written.recv_timeout(left(deadline));
         }
     }
 
     /// Passes a message to the thread. Returns false if the queue had no space until `deadline`.
-    fn send_until(&self, mut message: Message, deadline: Option<Instant>) -> bool {
+    fn send_until(&self, mut message: WriterMessage, deadline: Option<Instant>) -> bool {
         use std::sync::mpsc::TrySendError::{Disconnected, Full};
         loop {
             match self.messages.try_send(message) {
@@ -137,7 +137,7 @@ struct Writer<W> {
 
 impl<W: Write> Writer<W> {
     /// Writes messages until the queue is dropped.
-    fn run(mut self, waiting: &Receiver<Message>) {
+    fn run(mut self, waiting: &Receiver<WriterMessage>) {
         loop {
             match waiting.recv_timeout(left(self.repeats.due())) {
                 Ok(message) => self.take(message),
@@ -151,21 +151,21 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: WriterMessage) {
         match message {
-            Message::Line(line) => {
+            WriterMessage::Line(line) => {
                 // A report of dropped lines has no time of its own.
                 self.time = line.split(|byte| *byte == b' ').next().map(<[u8]>::to_vec);
                 let lines = self.repeats.take(line, Instant::now());
                 lines.iter().flatten().for_each(|line| self.write(line));
             }
-            Message::Text(text) => {
+            WriterMessage::Text(text) => {
                 self.sum_up();
                 self.write(&text);
             }
             // The sender is dropped at the end of this arm, which tells the waiting thread that all
             // is written.
-            Message::Flush(_flushed) => {
+            WriterMessage::Flush(_flushed) => {
                 self.sum_up();
                 // A flush can be the last chance for a report.
                 self.report_at = Instant::now();
@@ -245,13 +245,13 @@ mod tests {
 
     /// A standard error that accepts only some bytes.
     #[derive(Clone, Default)]
-    struct Out {
+    struct FakeOutput {
         written: Arc<Mutex<Vec<u8>>>,
         /// The numbers of bytes that it accepts before each error.
         takes: Vec<usize>,
     }
 
-    impl Write for Out {
+    impl Write for FakeOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let mut written = self.written.lock().unwrap();
             let room = match self.takes.first() {
@@ -272,7 +272,7 @@ mod tests {
         }
     }
 
-    impl Out {
+    impl FakeOutput {
         fn text(&self) -> String {
             String::from_utf8(self.written.lock().unwrap().clone()).unwrap()
         }
@@ -284,9 +284,9 @@ mod tests {
 
     #[test]
     fn a_log_that_is_not_read_stops_nothing_and_says_later_what_it_lacks() {
-        let out = Out::default();
+        let out = FakeOutput::default();
         let stuck = out.written.lock().unwrap();
-        let queue = Queue::start(out.clone()).unwrap();
+        let queue = LogQueue::start(out.clone()).unwrap();
         for number in 0..2 * WAITING {
             queue.push(line(number));
         }
@@ -305,13 +305,13 @@ mod tests {
 
     #[test]
     fn a_write_that_fails_ends_nothing_and_is_counted() {
-        let out = Out {
+        let out = FakeOutput {
             // Line 0 fails. Line 1 fails after 5 bytes. Line 2 fails at the line feed that ends
             // line 1.
             takes: vec![0, 5, 0],
-            ..Out::default()
+            ..FakeOutput::default()
         };
-        let queue = Queue::start(out.clone()).unwrap();
+        let queue = LogQueue::start(out.clone()).unwrap();
         for number in 0..5 {
             queue.push(line(number));
         }
@@ -325,8 +325,8 @@ mod tests {
 
     #[test]
     fn repetitions_are_summed_up_at_the_end() {
-        let out = Out::default();
-        let queue = Queue::start(out.clone()).unwrap();
+        let out = FakeOutput::default();
+        let queue = LogQueue::start(out.clone()).unwrap();
         for second in 0..6 {
             queue.push(format!("{second}Z  INFO again\n").into());
         }

@@ -7,14 +7,15 @@ use weir_measure::explain::{Cause, Standings};
 use weir_measure::promise::Excuse;
 use weir_model::drive::null;
 use weir_model::load::{Arrival, Program};
-use weir_sim::{CpuStall, Path, Policy, Run, Scenario};
+use weir_sim::{CpuStall, Path, Policy, Scenario, SimRun};
 
 /// Returns the cause, with the neighbour, that the records of a comparison name for the short and
 /// excused seconds of the first client.
 pub(crate) fn recorded(scenario: &Scenario, policy: &Policy) -> Option<(Cause, Option<String>)> {
     let stalls = scenario.machine.stalls.iter().map(|s| (s.at, s.length));
     let mut standings = Standings::new(scenario.promised_groups()?).stalled(stalls.collect());
-    let run = Run::observed(scenario, policy, 0, vec![&mut standings]).expect("it can be played");
+    let run =
+        SimRun::observed(scenario, policy, 0, vec![&mut standings]).expect("it can be played");
     let mut results = run.run(|_| {}).expect("it makes progress");
     results.standings = standings.into_all();
     let alone = weir_sim::measure_alone(scenario).expect("it can be played");
@@ -49,17 +50,21 @@ fn reads(kib: u32, depth: u32) -> Program {
 
 /// Returns a scenario with clients on a drive of `link` MB/s and a queue of `tags`.
 fn on(link: u64, tags: u16, clients: &[PlantedClient]) -> Scenario {
-    let config = null::Config {
+    let config = null::NullConfig {
         service: Span::from_micros(30),
         link: link * 1_000_000,
         tags,
-        ..null::Config::demo()
+        ..null::NullConfig::demo()
     };
     let length = Span::from_secs(4);
-    let mut scenario = Scenario::new("alike", weir_model::drive::Config::Null(config), length);
+    let mut scenario = Scenario::new(
+        "alike",
+        weir_model::drive::DriveConfig::Null(config),
+        length,
+    );
     for (name, min, program) in clients {
         let contract = promised(min * 1_000_000);
-        scenario.tenant(*name, contract, 1 << 30, *program);
+        scenario.add_client_with_group(*name, contract, 1 << 30, *program);
     }
     scenario
 }

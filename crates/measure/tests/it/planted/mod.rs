@@ -9,8 +9,8 @@ use weir_core::{Capacity, Contract, GroupId, Instant, Layer, Max, Outcome, Outpu
 use weir_measure::explain::{Cause, Explanation, JudgingJournal};
 use weir_model::drive::null;
 use weir_model::load::{Arrival, Program};
-use weir_sim::{CpuStall, Path, Policy, Run, Scenario};
-use weir_verify::search::batch::{Draw, drawn};
+use weir_sim::{CpuStall, Path, Policy, Scenario, SimRun};
+use weir_verify::search::batch::{DrawOptions, draw_case};
 
 /// The bytes of the journals of these runs.
 pub(crate) const JOURNAL: usize = 16 << 20;
@@ -111,7 +111,7 @@ pub(crate) fn play(
     let end = scenario.ends().1;
     let views: Vec<_> = {
         let observers: Vec<&mut dyn Observer> = vec![&mut told, &mut measured];
-        let mut run = Run::observed(scenario, policy, 0, observers).expect("it can be played");
+        let mut run = SimRun::observed(scenario, policy, 0, observers).expect("it can be played");
         run.advance(end).expect("it makes progress");
         let mut watch = watch.borrow_mut();
         let groups: Vec<GroupId> = watch.groups().map(|g| g.0).collect();
@@ -156,7 +156,7 @@ pub(crate) fn off_by(played: &[(GroupId, Explanation, (u64, u64))]) -> Option<f6
 /// Returns a random run, as the search for promises would play it.
 pub(crate) fn random(seed: u64) -> Option<(Scenario, Policy)> {
     let mut rng = Rng::new(seed);
-    let case = drawn(seed, Draw::default()).ok()?;
+    let case = draw_case(seed, DrawOptions::default()).ok()?;
     let names = [
         "none",
         "contract",
@@ -176,11 +176,11 @@ fn kib(rng: &mut Rng, low: u32, high: u32) -> u32 {
 
 /// Returns a drive on which a cause can be planted. Its service time and its link differ from run
 /// to run.
-fn drive(rng: &mut Rng) -> null::Config {
-    null::Config {
+fn drive(rng: &mut Rng) -> null::NullConfig {
+    null::NullConfig {
         service: Span::from_micros(rng.range(20, 200)),
         link: rng.range(100, 600) * 1_000_000,
-        ..null::Config::demo()
+        ..null::NullConfig::demo()
     }
 }
 
@@ -200,7 +200,7 @@ fn add_quiet(scenario: &mut Scenario, rng: &mut Rng) {
             },
             ..Program::random_reads(kib(rng, 0, 3), 1)
         };
-        scenario.tenant(
+        scenario.add_client_with_group(
             format!("quiet-{number}"),
             Contract::DEFAULT,
             1 << 30,
@@ -222,7 +222,11 @@ pub(crate) fn plant(cause: Cause, seed: u64) -> (Scenario, Policy) {
         config.service = Span::from_micros(rng.range(20, 60));
     }
     let length = Span::from_secs(rng.range(3, 5));
-    let mut scenario = Scenario::new("planted", weir_model::drive::Config::Null(config), length);
+    let mut scenario = Scenario::new(
+        "planted",
+        weir_model::drive::DriveConfig::Null(config),
+        length,
+    );
     let capacity = scenario.capacity.map_or(0, |c| c.bytes());
     match cause {
         Cause::Neighbour => plant_neighbour(&mut scenario, &policy, rng),
@@ -237,7 +241,7 @@ pub(crate) fn plant(cause: Cause, seed: u64) -> (Scenario, Policy) {
                 min: max.bandwidth * rng.range(0, 1) / 2,
                 ..Contract::DEFAULT
             };
-            scenario.tenant("alpha", contract, 1 << 30, program);
+            scenario.add_client_with_group("alpha", contract, 1 << 30, program);
             add_quiet(&mut scenario, rng);
         }
         Cause::OwnDepth => {
@@ -247,7 +251,7 @@ pub(crate) fn plant(cause: Cause, seed: u64) -> (Scenario, Policy) {
             // The min is 1.2 to 2 times the bandwidth that a depth of 1 reaches without contention.
             let min = (alone * rng.range(12, 20) as f64 / 10.0) as u64;
             let program = Program::random_reads(size, 1);
-            scenario.tenant(
+            scenario.add_client_with_group(
                 "alpha",
                 promised(min.min(capacity * 8 / 10)),
                 1 << 30,
@@ -270,9 +274,9 @@ fn plant_neighbour(scenario: &mut Scenario, policy: &Policy, rng: &mut Rng) {
         rng.range(1, 4)
     };
     let program = Program::random_reads(kib(rng, 0, 2), depth as u32);
-    scenario.tenant("alpha", Contract::DEFAULT, 1 << 30, program);
+    scenario.add_client_with_group("alpha", Contract::DEFAULT, 1 << 30, program);
     let heavy = Program::sequential_reads(128 << 10, rng.range(8, 32) as u32);
-    scenario.tenant("beta", Contract::DEFAULT, 1 << 30, heavy);
+    scenario.add_client_with_group("beta", Contract::DEFAULT, 1 << 30, heavy);
     add_quiet(scenario, rng);
 }
 
@@ -299,7 +303,7 @@ fn plant_slow(scenario: &mut Scenario, capacity: u64, rng: &mut Rng) {
             0 => Program::random_reads(size, rng.range(8, 32) as u32),
             _ => Program::sequential_reads(size, rng.range(8, 32) as u32),
         };
-        scenario.tenant(name, promised(min), 1 << 30, program);
+        scenario.add_client_with_group(name, promised(min), 1 << 30, program);
     }
 }
 
@@ -307,7 +311,7 @@ fn plant_slow(scenario: &mut Scenario, capacity: u64, rng: &mut Rng) {
 fn plant_late(scenario: &mut Scenario, capacity: u64, rng: &mut Rng) {
     let min = capacity * rng.range(10, 40) / 100;
     let program = Program::random_reads(kib(rng, 1, 3), rng.range(4, 16) as u32);
-    scenario.tenant("alpha", promised(min), 1 << 30, program);
+    scenario.add_client_with_group("alpha", promised(min), 1 << 30, program);
     add_quiet(scenario, rng);
     scenario.path = Path {
         latency: Span::from_micros(10),

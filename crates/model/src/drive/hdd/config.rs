@@ -12,9 +12,9 @@ pub const ZONES: usize = 3;
 /// 1280).
 const MAX_TRANSFER: u32 = 1280 * 1024;
 
-/// The parameters of a rotating disk. [`Config::generic`] has plausible values.
+/// The parameters of a rotating disk. [`HddConfig::generic`] has plausible values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct HddConfig {
     /// The zones of the disk, outermost first.
     pub zones: [Zone; ZONES],
     /// Revolutions per minute: 3600 to 15000.
@@ -52,7 +52,7 @@ pub struct Config {
     pub flush: Span,
 }
 
-impl Config {
+impl HddConfig {
     /// A 2.5-inch disk of 7200 rpm and 480 GiB, with plausible figures that belong to no particular
     /// product.
     pub const fn generic() -> Self {

@@ -4,7 +4,7 @@
 //! The disk has one actuator. A command takes the seek to its track ([`Seek`]), the rotational
 //! latency until its first byte is under the head, and the transfer. From its queue, the disk
 //! serves the command that it can begin first, unless a command has waited for longer than
-//! [`Config::ageing`] for each waiting stream. If the queue is empty after a read, the head reads
+//! [`HddConfig::ageing`] for each waiting stream. If the queue is empty after a read, the head reads
 //! ahead into a segment of the cache. A read from a segment takes only the time of the link.
 //!
 //! Writes complete when they are in the write cache. They are written to the platters in the same
@@ -17,13 +17,13 @@ mod divisor;
 mod geometry;
 mod seek;
 
-pub use config::{Config, ZONES};
+pub use config::{HddConfig, ZONES};
 pub use geometry::Zone;
 pub use seek::Seek;
 
 use crate::drive::ends::{ScheduledEnd, ScheduledEnds};
 use crate::drive::link::SerialLink;
-use crate::drive::{Drive, QueueFull, TimedCompletion};
+use crate::drive::{DriveModel, QueueFull, TimedCompletion};
 use cache::Segments;
 use divisor::Divisor;
 use geometry::{Geometry, PlatterPosition};
@@ -36,7 +36,7 @@ pub(crate) const DIRTY_MAX: usize = 256;
 /// A rotating disk (see the description of the module).
 #[derive(Debug)]
 pub struct Hdd {
-    config: Config,
+    config: HddConfig,
     geometry: Geometry,
     curve: Curve,
     revolution: Divisor,
@@ -97,7 +97,7 @@ struct Head {
 }
 
 impl Hdd {
-    fn new(config: &Config) -> Self {
+    fn new(config: &HddConfig) -> Self {
         let room = usize::from(config.tags);
         Self {
             config: *config,
@@ -126,7 +126,7 @@ impl Hdd {
     }
 
     /// The configuration of the disk.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &HddConfig {
         &self.config
     }
 
@@ -485,7 +485,7 @@ impl Hdd {
     }
 }
 
-impl Drive for Hdd {
+impl DriveModel for Hdd {
     fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.advance(now);
         if self.in_flight == u32::from(self.config.tags) {

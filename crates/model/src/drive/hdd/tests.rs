@@ -5,17 +5,17 @@ use crate::drive::testing::{ClosedLoop, LoopClient, LoopTotals};
 use Vec;
 use weir_core::Span;
 
-fn config() -> Config {
-    Config::generic()
+fn config() -> HddConfig {
+    HddConfig::generic()
 }
 
-fn load(config: &Config) -> ClosedLoop<Hdd> {
+fn load(config: &HddConfig) -> ClosedLoop<Hdd> {
     ClosedLoop::new(config.build().unwrap(), config.size())
 }
 
 const SECOND: Span = Span::from_secs(1);
 
-fn run(config: &Config, clients: &mut [LoopClient], seconds: u64) -> (Vec<LoopTotals>, Span) {
+fn run(config: &HddConfig, clients: &mut [LoopClient], seconds: u64) -> (Vec<LoopTotals>, Span) {
     load(config).run(clients, SECOND.saturating_mul(seconds))
 }
 
@@ -71,7 +71,7 @@ fn one_reader_that_waits_for_each_answer_keeps_the_rate_by_read_ahead() {
     let mut clients = [LoopClient::sequential(Op::Read, 64 << 10, 1, 0)];
     let (results, elapsed) = run(&config(), &mut clients, 5);
     near(results[0].rate(elapsed), 110_000_000, 3);
-    let blind = Config {
+    let blind = HddConfig {
         segment: 0,
         ..config()
     };
@@ -110,7 +110,7 @@ fn littles_law_holds_for_a_disk() {
 #[test]
 fn a_sequential_stream_holds_the_head_until_others_are_overdue() {
     for millis in [200, 1000] {
-        let config = Config {
+        let config = HddConfig {
             ageing: Span::from_millis(millis),
             ..config()
         };
@@ -136,7 +136,7 @@ fn writes_are_answered_from_the_cache_until_it_is_full() {
     let mut clients = [LoopClient::random(Op::Write, 4096, 1)];
     let (results, _) = run(&config(), &mut clients, 1);
     assert!(results[0].requests > 200, "{}", results[0].requests);
-    let through = Config {
+    let through = HddConfig {
         write_cache: 0,
         ..config()
     };
@@ -192,11 +192,11 @@ fn consecutive_flushes_end_and_later_commands_begin() {
 #[test]
 fn a_flush_takes_its_configured_time_and_occupies_the_arm() {
     let plain = config();
-    let slow = Config {
+    let slow = HddConfig {
         flush: Span::from_millis(20),
         ..plain
     };
-    let run = |config: &Config| {
+    let run = |config: &HddConfig| {
         let mut clients = [
             LoopClient::random(Op::Flush, 0, 2),
             LoopClient::random(Op::Read, 4096, 1),

@@ -9,9 +9,9 @@ const SECOND: u64 = 1_000_000_000;
 /// The request size for which the worst-case bandwidth is stated: 4 KiB.
 const SMALL: u64 = 4096;
 
-/// The parameters of a null drive. [`Config::demo`] has those of the demo.
+/// The parameters of a null drive. [`NullConfig::demo`] has those of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct NullConfig {
     /// The service time of each command, however many are served at once: 0 to 10 s.
     pub service: Span,
     /// The number of tags of each queue: 1 to 65535.
@@ -36,7 +36,7 @@ pub struct Config {
     pub command: u32,
 }
 
-impl Config {
+impl NullConfig {
     /// The default of the maximum length of a command: 128 KiB.
     pub const COMMAND: u32 = 128 * 1024;
 

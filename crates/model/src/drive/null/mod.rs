@@ -1,22 +1,22 @@
 //! The null drive: a fixed service time and a link.
 //!
-//! Each command takes [`Config::service`], in parallel with all other commands in the drive. After
+//! Each command takes [`NullConfig::service`], in parallel with all other commands in the drive. After
 //! that, its bytes cross one serial link, in the order in which the services ended. Discards and
 //! zeroing transfer no bytes and end with their service. A flush waits for its own service and for
 //! all commands submitted before it. The drive has no other state, and offsets do not matter.
 //!
-//! With [`Config::wake`], completions are visible only at multiples of a time. With
-//! [`Config::tick`], the link is replaced by a budget of bytes that is refilled every tick and
+//! With [`NullConfig::wake`], completions are visible only at multiples of a time. With
+//! [`NullConfig::tick`], the link is replaced by a budget of bytes that is refilled every tick and
 //! applies *before* the service, as in Linux's `null_blk`.
 
 mod config;
 mod ticks;
 
-pub use config::Config;
+pub use config::NullConfig;
 
 use crate::drive::link::SerialLink;
 use crate::drive::ring::FixedQueue;
-use crate::drive::{Drive, QueueFull, TimedCompletion};
+use crate::drive::{DriveModel, QueueFull, TimedCompletion};
 use ticks::Ticks;
 use weir_core::{Completion, Dispatch, DriveShape, Instant, Op, Span, Tag};
 
@@ -27,7 +27,7 @@ use weir_core::{Completion, Dispatch, DriveShape, Instant, Op, Span, Tag};
 /// completions in order.
 #[derive(Debug)]
 pub struct Null {
-    config: Config,
+    config: NullConfig,
     bandwidth: Bandwidth,
     /// Reads, writes and flushes, in the order in which they end.
     transfers: FixedQueue<CommandInFlight>,
@@ -61,7 +61,7 @@ struct CommandInFlight {
 
 impl Null {
     /// Creates a drive from a validated configuration.
-    fn new(config: &Config) -> Self {
+    fn new(config: &NullConfig) -> Self {
         // All commands can be of one kind, so each of the two queues has space for all tags.
         let room = usize::from(config.queues) * usize::from(config.tags);
         let blank = CommandInFlight {
@@ -71,7 +71,7 @@ impl Null {
             tag: Tag(0),
             queue: 0,
         };
-        // A tick requires a link (see `Config::validate`), so it is checked first.
+        // A tick requires a link (see `NullConfig::validate`), so it is checked first.
         let bandwidth = if config.tick > Span::ZERO {
             Bandwidth::Lumps(Ticks::new(config.tick, config.bytes_per_tick()))
         } else if config.link > 0 {
@@ -93,7 +93,7 @@ impl Null {
     }
 
     /// The configuration of the drive.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &NullConfig {
         &self.config
     }
 
@@ -139,7 +139,7 @@ impl Null {
     }
 }
 
-impl Drive for Null {
+impl DriveModel for Null {
     fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.now = self.now.max(now);
         let queued = &mut self.queued[usize::from(command.queue.0)];

@@ -18,7 +18,7 @@ fn command(tag: u32, op: Op, length: u32) -> Dispatch {
 }
 
 fn demo() -> Null {
-    Config::demo().build().unwrap()
+    NullConfig::demo().build().unwrap()
 }
 
 /// All completions in order, as tags with times.
@@ -91,9 +91,9 @@ fn a_flush_ends_after_earlier_commands_only() {
 
 #[test]
 fn equal_times_end_in_the_order_of_submission() {
-    let config = Config {
+    let config = NullConfig {
         link: 0,
-        ..Config::demo()
+        ..NullConfig::demo()
     };
     let mut d = config.build().unwrap();
     for (tag, op) in [
@@ -110,10 +110,10 @@ fn equal_times_end_in_the_order_of_submission() {
 
 #[test]
 fn a_full_queue_is_busy_and_another_is_not() {
-    let config = Config {
+    let config = NullConfig {
         tags: 2,
         queues: 2,
-        ..Config::demo()
+        ..NullConfig::demo()
     };
     let mut d = config.build().unwrap();
     let on = |queue, tag| Dispatch {
@@ -147,10 +147,10 @@ fn time_never_goes_back() {
 fn ticks_hand_bandwidth_out_in_lumps() {
     let tick = Span::from_millis(20);
     // A tick has 20 ms × 250 MB/s = 5,000,000 bytes, which are 38 requests of 128 KiB.
-    let config = Config {
+    let config = NullConfig {
         tick,
         tags: 64,
-        ..Config::demo()
+        ..NullConfig::demo()
     };
     let mut d = config.build().unwrap();
     for tag in 0..64 {
@@ -162,7 +162,7 @@ fn ticks_hand_bandwidth_out_in_lumps() {
 
 #[test]
 fn parameters_out_of_range_are_named() {
-    type Spoil = fn(&mut Config);
+    type Spoil = fn(&mut NullConfig);
     let bad: [(&str, Spoil); 9] = [
         ("service", |c| c.service = Span::from_secs(11)),
         ("tags", |c| c.tags = 0),
@@ -175,13 +175,13 @@ fn parameters_out_of_range_are_named() {
         ("tick", |c| (c.link, c.tick) = (0, Span::from_millis(20))),
     ];
     for (key, spoil) in bad {
-        let mut config = Config::demo();
+        let mut config = NullConfig::demo();
         spoil(&mut config);
         assert_eq!(config.validate().map_err(|e| e.field), Err(key));
     }
-    let config = Config {
+    let config = NullConfig {
         tags: 0,
-        ..Config::demo()
+        ..NullConfig::demo()
     };
     let error = config.build().unwrap_err();
     assert_eq!(std::format!("{error}"), "tags = 0: must be 1 to 65535");
@@ -191,11 +191,11 @@ fn parameters_out_of_range_are_named() {
 fn capacity_is_the_narrowest_of_link_tags_and_lumps() {
     let of = |service, link, tick| {
         let service = Span::from_micros(service);
-        let config = Config {
+        let config = NullConfig {
             service,
             link,
             tick,
-            ..Config::demo()
+            ..NullConfig::demo()
         };
         config.capacity().map(|c| (c.read, c.write, c.iops))
     };
@@ -218,10 +218,10 @@ fn capacity_is_the_narrowest_of_link_tags_and_lumps() {
 
 #[test]
 fn a_drive_of_less_than_a_request_a_second_is_bounded_all_the_same() {
-    let config = Config {
+    let config = NullConfig {
         service: Span::from_secs(10),
         tags: 1,
-        ..Config::demo()
+        ..NullConfig::demo()
     };
     let capacity = config.capacity().unwrap();
     assert_eq!((capacity.read, capacity.iops), (4096, 1));
@@ -229,7 +229,7 @@ fn a_drive_of_less_than_a_request_a_second_is_bounded_all_the_same() {
 
 /// Runs `requests` of a closed loop with a queue depth of `depth`. Returns the elapsed time and the
 /// sum of the requests' times in the drive.
-fn closed_loop(config: Config, depth: u32, requests: u64, length: u32) -> (u64, u64) {
+fn closed_loop(config: NullConfig, depth: u32, requests: u64, length: u32) -> (u64, u64) {
     let mut d = config.build().unwrap();
     let mut began = vec![0; depth as usize];
     for tag in 0..depth {
@@ -253,13 +253,13 @@ fn closed_loop(config: Config, depth: u32, requests: u64, length: u32) -> (u64, 
 fn more_depth_never_gives_less_and_the_link_is_reached_exactly() {
     let mut last = u64::MAX;
     for depth in 1..=32 {
-        let (time, _) = closed_loop(Config::demo(), depth, 10_000, 4096);
+        let (time, _) = closed_loop(NullConfig::demo(), depth, 10_000, 4096);
         assert!(time <= last, "depth {depth}");
         last = time;
     }
     // The link is busy from the end of the first service on.
     assert_eq!(last, 30_000 + 10_000 * 16_384);
-    let (time, _) = closed_loop(Config::demo(), 1, 10_000, 4096);
+    let (time, _) = closed_loop(NullConfig::demo(), 1, 10_000, 4096);
     assert_eq!(time, 10_000 * 46_384);
 }
 
@@ -271,15 +271,15 @@ prop_compose! {
         link in prop_oneof![Just(0u64), 1_000u64..2_000_000, 1_000_000u64..2_000_000_000],
         tick in prop_oneof![3 => Just(0u64), 1 => 2_000_000u64..50_000_000],
         wake in prop_oneof![3 => Just(0u64), 1 => 1_000u64..100_000],
-    ) -> Config {
-        Config {
+    ) -> NullConfig {
+        NullConfig {
             service: Span::from_nanos(service),
             tags,
             queues,
             link,
             tick: Span::from_nanos(if link == 0 { 0 } else { tick }),
             wake: Span::from_nanos(wake),
-            command: Config::COMMAND,
+            command: NullConfig::COMMAND,
         }
     }
 }
@@ -328,7 +328,7 @@ proptest! {
     /// it.
     #[test]
     fn depth_is_throughput_times_latency(depth in 1u32..32, length in 1u32..200_000) {
-        let (time, total) = closed_loop(Config::demo(), depth, 2_000, length);
+        let (time, total) = closed_loop(NullConfig::demo(), depth, 2_000, length);
         // Commands that are still in flight at the end have been in the drive for at most the time
         // of `depth` requests.
         let inside = u128::from(depth) * u128::from(time);
@@ -342,7 +342,7 @@ proptest! {
 fn take(
     d: &mut Null,
     now: u64,
-    config: &Config,
+    config: &NullConfig,
     inside: &mut [Option<(u64, Dispatch)>],
     free: &mut [Vec<u32>],
     ended: &mut Vec<(u64, u64)>,
@@ -371,7 +371,7 @@ fn take(
 
 /// Checks that no more bytes have crossed between any two completions than the link carries, or
 /// than the ticks in between grant.
-fn check_link(config: &Config, ended: &[(u64, u64)]) -> Result<(), TestCaseError> {
+fn check_link(config: &NullConfig, ended: &[(u64, u64)]) -> Result<(), TestCaseError> {
     if config.link == 0 {
         return Ok(());
     }

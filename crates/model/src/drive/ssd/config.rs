@@ -5,9 +5,9 @@ use super::blocks::{BLOCKS_MAX, UNIT, count};
 use weir_core::rule::{self, RuleViolation};
 use weir_core::{DriveShape, Span, rules};
 
-/// The parameters of a flash drive. [`Config::generic`] has plausible values.
+/// The parameters of a flash drive. [`SsdConfig::generic`] has plausible values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct SsdConfig {
     /// The size visible to the host in bytes: a multiple of 4096, 1 GiB to 64 TiB.
     pub size: u64,
     /// The number of tags of each queue: 1 to 1024 (SATA: 32).
@@ -68,7 +68,7 @@ pub struct Config {
     pub filled: u8,
 }
 
-impl Config {
+impl SsdConfig {
     /// A SATA flash drive with eight channels and 64 GiB, with plausible figures that belong to no
     /// particular product.
     pub const fn generic() -> Self {

@@ -1,6 +1,6 @@
 //! The channels and dies of a flash drive, with the times at which each becomes idle.
 
-use super::Config;
+use super::SsdConfig;
 use weir_core::{Instant, Span};
 
 const SECOND: u128 = 1_000_000_000;
@@ -38,7 +38,7 @@ struct Die {
 }
 
 impl Flash {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &SsdConfig) -> Self {
         let channels = usize::from(config.channels);
         let die = Die {
             reading: Instant::ZERO,

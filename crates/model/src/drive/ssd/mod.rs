@@ -1,9 +1,9 @@
 //! A flash drive: a link, a controller that favours sequential streams, channels and dies, a write
 //! buffer, and cleaning.
 //!
-//! A read waits in the drive until less than [`Config::window`] is in transit to the host. Then the
+//! A read waits in the drive until less than [`SsdConfig::window`] is in transit to the host. Then the
 //! controller chooses a read. It prefers commands that continue a sequential stream, unless more
-//! than [`Config::favour`] bytes have overtaken another command. The chosen command occupies the
+//! than [`SsdConfig::favour`] bytes have overtaken another command. The chosen command occupies the
 //! controller, its pages occupy their dies and channels, and its bytes occupy the link. Each of
 //! these has a busy-until time, so that a command takes one event, however many pages it has.
 //!
@@ -15,11 +15,11 @@ mod config;
 mod flash;
 mod streams;
 
-pub use config::Config;
+pub use config::SsdConfig;
 
 use crate::drive::ends::{ScheduledEnd, ScheduledEnds};
 use crate::drive::link::SerialLink;
-use crate::drive::{Drive, QueueFull, TimedCompletion};
+use crate::drive::{DriveModel, QueueFull, TimedCompletion};
 use blocks::{Blocks, UNIT};
 use flash::Flash;
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
 /// A flash drive (see the description of the module).
 #[derive(Debug)]
 pub struct Ssd {
-    config: Config,
+    config: SsdConfig,
     /// The links to the host (`out`) and from it (`into`). Only `out` is used unless the link is
     /// duplex.
     out: SerialLink,
@@ -97,7 +97,7 @@ struct Buffer {
 }
 
 impl Ssd {
-    fn new(config: &Config) -> Self {
+    fn new(config: &SsdConfig) -> Self {
         let (queues, tags) = (usize::from(config.queues), usize::from(config.tags));
         let units = config.units_per_block();
         Self {
@@ -135,7 +135,7 @@ impl Ssd {
     }
 
     /// The configuration of the drive.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &SsdConfig {
         &self.config
     }
 
@@ -354,7 +354,7 @@ impl Ssd {
     }
 }
 
-impl Drive for Ssd {
+impl DriveModel for Ssd {
     fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.advance(now);
         let queue = command.queue.0;

@@ -6,15 +6,15 @@ use Vec;
 
 const SECOND: Span = Span::from_secs(1);
 
-fn config() -> Config {
-    Config::generic()
+fn config() -> SsdConfig {
+    SsdConfig::generic()
 }
 
-fn load(config: &Config) -> ClosedLoop<Ssd> {
+fn load(config: &SsdConfig) -> ClosedLoop<Ssd> {
     ClosedLoop::new(config.build().unwrap(), config.size)
 }
 
-fn run(config: &Config, clients: &mut [LoopClient], millis: u64) -> (Vec<LoopTotals>, Span) {
+fn run(config: &SsdConfig, clients: &mut [LoopClient], millis: u64) -> (Vec<LoopTotals>, Span) {
     load(config).run(clients, Span::from_millis(millis))
 }
 
@@ -49,7 +49,7 @@ fn the_link_bounds_sequential_reads_and_the_dies_random_ones() {
     let (results, elapsed) = run(&config(), &mut readers(8), 500);
     let rate: u64 = results.iter().map(|r| r.rate(elapsed)).sum();
     near(rate, 540_000_000, 2);
-    let slow = Config {
+    let slow = SsdConfig {
         read: Span::from_millis(1),
         channels: 2,
         dies: 2,
@@ -69,7 +69,7 @@ fn the_link_bounds_sequential_reads_and_the_dies_random_ones() {
 fn read_ahead_keeps_the_link_busy_for_one_reader_that_waits() {
     let one = || [LoopClient::sequential(Op::Read, 128 << 10, 1, 0)];
     let (ahead, time) = run(&config(), &mut one(), 500);
-    let blind = Config {
+    let blind = SsdConfig {
         read_ahead: 0,
         ..config()
     };
@@ -106,7 +106,7 @@ fn littles_law_holds_for_flash() {
 #[test]
 fn each_stream_overtakes_a_random_read_by_the_stated_bytes_and_no_more() {
     for (streams, favour) in [(15, 0), (15, 1 << 20), (3, 1 << 20), (3, 4 << 20)] {
-        let config = Config { favour, ..config() };
+        let config = SsdConfig { favour, ..config() };
         let mut clients = readers(streams);
         clients.push(LoopClient::random(Op::Read, 4096, 1));
         let (results, elapsed) = run(&config, &mut clients, 2000);
@@ -158,7 +158,7 @@ fn a_flush_ends_when_what_was_written_before_it_is_in_the_flash() {
     assert!(results[0].latency < Span::from_micros(60));
     // One page must be programmed, which takes 1.3 ms.
     assert!(results[1].latency >= Span::from_micros(1300));
-    let protected = Config {
+    let protected = SsdConfig {
         protected: true,
         ..config()
     };
@@ -168,7 +168,7 @@ fn a_flush_ends_when_what_was_written_before_it_is_in_the_flash() {
 
 #[test]
 fn a_flush_takes_its_configured_time_and_occupies_the_controller() {
-    let slow = Config {
+    let slow = SsdConfig {
         flush: Span::from_millis(2),
         ..config()
     };
@@ -185,7 +185,7 @@ fn a_flush_takes_its_configured_time_and_occupies_the_controller() {
 
 #[test]
 fn a_read_suspends_what_is_being_written() {
-    let one_die = Config {
+    let one_die = SsdConfig {
         channels: 1,
         dies: 1,
         filled: 0,
@@ -205,7 +205,7 @@ fn a_read_suspends_what_is_being_written() {
 
 #[test]
 fn random_overwrites_settle_at_a_steady_rate_below_the_first_one() {
-    let small = Config {
+    let small = SsdConfig {
         size: 2 << 30,
         filled: 100,
         block: 64,
@@ -227,7 +227,7 @@ fn random_overwrites_settle_at_a_steady_rate_below_the_first_one() {
 
 #[test]
 fn without_a_buffer_a_write_is_in_the_flash_before_the_next_one() {
-    let none = Config {
+    let none = SsdConfig {
         write_buffer: 0,
         ..config()
     };

@@ -18,12 +18,12 @@ pub struct VolumeConfig {
     ///
     /// In a linear volume, all members except the last one must have a size. In a stripe, each
     /// member is used only up to the size of the smallest one.
-    pub members: Vec<crate::drive::Config>,
+    pub members: Vec<crate::drive::DriveConfig>,
 }
 
 impl VolumeConfig {
     /// A volume that is striped in chunks of 64 KiB, as by LVM's `lvcreate --stripes`.
-    pub fn stripe(members: Vec<crate::drive::Config>) -> Self {
+    pub fn stripe(members: Vec<crate::drive::DriveConfig>) -> Self {
         Self {
             layout: Layout::Stripe { chunk: CHUNK },
             members,
@@ -31,7 +31,7 @@ impl VolumeConfig {
     }
 
     /// A volume that concatenates its members.
-    pub fn linear(members: Vec<crate::drive::Config>) -> Self {
+    pub fn linear(members: Vec<crate::drive::DriveConfig>) -> Self {
         Self {
             layout: Layout::Linear,
             members,
@@ -45,12 +45,12 @@ impl VolumeConfig {
     pub fn validate(&self) -> Result<(), RuleViolation> {
         self.members
             .iter()
-            .try_for_each(crate::drive::Config::validate)?;
+            .try_for_each(crate::drive::DriveConfig::validate)?;
         let drives = self.count_drives();
         let smallest = self
             .members
             .iter()
-            .filter_map(crate::drive::Config::size)
+            .filter_map(crate::drive::DriveConfig::size)
             .min();
         let but_last = self.members.split_last().map_or(&[][..], |m| m.1);
         let unknown = but_last.iter().position(|m| m.size().is_none());
@@ -80,7 +80,7 @@ impl VolumeConfig {
 
     /// The size in bytes, or `None` if the members accept any offset.
     pub fn size(&self) -> Option<u64> {
-        let sizes = self.members.iter().map(crate::drive::Config::size);
+        let sizes = self.members.iter().map(crate::drive::DriveConfig::size);
         match self.layout {
             Layout::Stripe { chunk } => {
                 let smallest = sizes.flatten().min()?;
@@ -99,7 +99,7 @@ impl VolumeConfig {
     /// The shape of the volume: one queue with the tags of all members, and the smallest of their
     /// maximum transfers.
     pub fn shape(&self) -> DriveShape {
-        let shapes = || self.members.iter().map(crate::drive::Config::shape);
+        let shapes = || self.members.iter().map(crate::drive::DriveConfig::shape);
         let tags = shapes().map(|s| u32::from(s.queues) * u32::from(s.tags));
         DriveShape {
             queues: 1,
@@ -115,7 +115,7 @@ impl VolumeConfig {
         let all: Option<Vec<_>> = self
             .members
             .iter()
-            .map(crate::drive::Config::capacity)
+            .map(crate::drive::DriveConfig::capacity)
             .collect();
         // Zero stands for no bound.
         let least = |a: u64, b: u64| if a == 0 || b == 0 { a.max(b) } else { a.min(b) };
@@ -126,7 +126,7 @@ impl VolumeConfig {
     /// The number of drives in the volume and in its members. Volumes themselves are not counted.
     fn count_drives(&self) -> u64 {
         let drives = self.members.iter().map(|m| match m {
-            crate::drive::Config::Volume(volume) => volume.count_drives(),
+            crate::drive::DriveConfig::Volume(volume) => volume.count_drives(),
             _ => 1,
         });
         drives.sum()

@@ -12,7 +12,7 @@ pub use config::VolumeConfig;
 pub use layout::Layout;
 
 use crate::drive::ends::{ScheduledEnd, ScheduledEnds};
-use crate::drive::{Drive, QueueFull, TimedCompletion};
+use crate::drive::{DriveModel, QueueFull, TimedCompletion};
 use layout::{LayoutMap, MemberPart};
 use std::collections::VecDeque;
 use weir_core::rule::RuleViolation;
@@ -50,7 +50,7 @@ struct VolumeCommand {
 /// A drive of the volume with the parts of commands that wait for it.
 #[derive(Debug)]
 struct VolumeMember {
-    drive: Box<dyn Drive>,
+    drive: Box<dyn DriveModel>,
     /// The number of tags of each of the drive's queues. The first queue has the lowest tag
     /// numbers.
     tags: u32,
@@ -62,7 +62,7 @@ struct VolumeMember {
 }
 
 impl VolumeMember {
-    fn new(config: &crate::drive::Config) -> Result<Self, RuleViolation> {
+    fn new(config: &crate::drive::DriveConfig) -> Result<Self, RuleViolation> {
         let drive = config.build()?;
         let shape = drive.shape();
         let all = u32::from(shape.queues) * u32::from(shape.tags);
@@ -99,7 +99,10 @@ impl Volume {
     /// Creates a volume from a validated configuration.
     fn new(config: &VolumeConfig) -> Result<Self, RuleViolation> {
         let members: Result<Vec<_>, _> = config.members.iter().map(VolumeMember::new).collect();
-        let sizes = config.members.iter().filter_map(crate::drive::Config::size);
+        let sizes = config
+            .members
+            .iter()
+            .filter_map(crate::drive::DriveConfig::size);
         let count = config.members.len();
         let shape = config.shape();
         let room = usize::from(shape.tags);
@@ -218,7 +221,7 @@ impl Volume {
     }
 }
 
-impl Drive for Volume {
+impl DriveModel for Volume {
     fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.advance(now);
         if self.in_flight == u32::from(self.shape.tags) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::drive::testing::{ClosedLoop, LoopClient, LoopTotals};
-use crate::drive::{Config as Any, hdd, null, ssd};
+use crate::drive::{DriveConfig as Any, hdd, null, ssd};
 use Vec;
 use proptest::prelude::*;
 use weir_core::Span;
@@ -10,21 +10,21 @@ use weir_core::Span;
 const SECOND: Span = Span::from_secs(1);
 
 fn disk() -> Any {
-    Any::Hdd(hdd::Config::generic())
+    Any::Hdd(hdd::HddConfig::generic())
 }
 
 fn flash() -> Any {
-    Any::Ssd(ssd::Config {
+    Any::Ssd(ssd::SsdConfig {
         size: 1 << 30,
         filled: 0,
-        ..ssd::Config::generic()
+        ..ssd::SsdConfig::generic()
     })
 }
 
 fn quick(tags: u16) -> Any {
-    Any::Null(null::Config {
+    Any::Null(null::NullConfig {
         tags,
-        ..null::Config::demo()
+        ..null::NullConfig::demo()
     })
 }
 
@@ -78,7 +78,7 @@ fn random_reads_at_depth_scale_with_the_members() {
 }
 
 /// The completions of a random load on the given drive.
-fn answers(drive: &mut dyn Drive, random: &mut ClosedLoop<Volume>) -> Vec<TimedCompletion> {
+fn answers(drive: &mut dyn DriveModel, random: &mut ClosedLoop<Volume>) -> Vec<TimedCompletion> {
     let (mut now, mut inside, mut all) = (Instant::ZERO, [false; 32], Vec::new());
     for _ in 0..2_000 {
         let draws: [u64; 4] = core::array::from_fn(|_| random.random());
@@ -172,10 +172,10 @@ fn each_member_receives_only_its_own_range() {
 
 #[test]
 fn a_command_ends_with_its_last_part() {
-    let slow = Any::Null(null::Config {
+    let slow = Any::Null(null::NullConfig {
         service: Span::from_millis(5),
         link: 0,
-        ..null::Config::demo()
+        ..null::NullConfig::demo()
     });
     let config = VolumeConfig::stripe(std::vec![quick(32), slow]);
     let latency = |length| {
@@ -248,9 +248,9 @@ fn parameters_out_of_range_are_named() {
         bytes: 1 << 20,
         rate: 1_000_000,
     };
-    let tiny = Any::Hdd(hdd::Config {
+    let tiny = Any::Hdd(hdd::HddConfig {
         zones: [zone; 3],
-        ..hdd::Config::generic()
+        ..hdd::HddConfig::generic()
     });
     let tiny = VolumeConfig {
         layout: Layout::Stripe { chunk: 4 << 20 },
@@ -265,24 +265,24 @@ fn parameters_out_of_range_are_named() {
 
 fn member() -> impl Strategy<Value = Any> {
     let null = (1u16..5, 1u16..3).prop_map(|(tags, queues)| {
-        Any::Null(null::Config {
+        Any::Null(null::NullConfig {
             tags,
             queues,
-            ..null::Config::demo()
+            ..null::NullConfig::demo()
         })
     });
     let disk = (1u16..5).prop_map(|tags| {
-        Any::Hdd(hdd::Config {
+        Any::Hdd(hdd::HddConfig {
             tags,
-            ..hdd::Config::generic()
+            ..hdd::HddConfig::generic()
         })
     });
     let flash = (1u16..5, 1u16..3).prop_map(|(tags, queues)| {
-        Any::Ssd(ssd::Config {
+        Any::Ssd(ssd::SsdConfig {
             size: 1 << 30,
             tags,
             queues,
-            ..ssd::Config::generic()
+            ..ssd::SsdConfig::generic()
         })
     });
     prop_oneof![null, disk, flash]

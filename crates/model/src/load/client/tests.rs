@@ -15,12 +15,12 @@ fn us(n: u64) -> Instant {
     Instant::ZERO + Span::from_micros(n)
 }
 
-fn client(program: Program) -> Client {
-    Client::new(&program, seed("test", 0, 0), REGION).unwrap()
+fn client(program: Program) -> LoadClient {
+    LoadClient::new(&program, seed("test", 0, 0), REGION).unwrap()
 }
 
 /// Issues all requests that are due at `now`, and returns them with the step after them.
-fn burst(client: &mut Client, now: Instant) -> (Vec<Io>, Step) {
+fn burst(client: &mut LoadClient, now: Instant) -> (Vec<Io>, Step) {
     let mut issued = Vec::new();
     loop {
         match client.next(now) {
@@ -42,7 +42,7 @@ fn a_loop_in_batches_fills_up_when_few_are_left() {
         arrival: Arrival::Batches { low: 1 },
         ..Program::sequential_reads(4096, 4)
     });
-    let issued = |c: &mut Client, now| burst(c, now).0.len();
+    let issued = |c: &mut LoadClient, now| burst(c, now).0.len();
     assert_eq!(issued(&mut c, us(0)), 4);
     for (now, more) in [(5, 0), (6, 0), (7, 3), (8, 0), (9, 0), (9, 3)] {
         c.completed(us(now));
@@ -247,7 +247,7 @@ fn the_same_seed_asks_for_the_same_and_another_for_something_else() {
         },
         ..Program::random_reads(4096, 100)
     };
-    let run = |seed| burst(&mut Client::new(&program, seed, REGION).unwrap(), us(0)).0;
+    let run = |seed| burst(&mut LoadClient::new(&program, seed, REGION).unwrap(), us(0)).0;
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
 }
@@ -309,7 +309,7 @@ fn every_program_keeps_its_bounds_and_comes_to_its_end() {
     for _ in 0..2_000 {
         let program = drawn(&mut rng);
         let region = Region::new(rng.range(0, 1 << 40), rng.range(18_000, 80_000));
-        let mut client = Client::new(&program, rng.next_u64(), region).unwrap();
+        let mut client = LoadClient::new(&program, rng.next_u64(), region).unwrap();
         let (mut now, mut issued, mut syncing, mut last_due) =
             (Instant::ZERO, 0, false, Instant::ZERO);
         loop {
@@ -363,7 +363,7 @@ fn every_program_keeps_its_bounds_and_comes_to_its_end() {
     }
 }
 
-fn resting(mut program: Program, on: u64, off: u64) -> Client {
+fn resting(mut program: Program, on: u64, off: u64) -> LoadClient {
     program.activity = Some(Activity {
         on: Span::from_micros(on),
         off: Span::from_micros(off),
@@ -430,7 +430,7 @@ fn a_start_is_drawn_once_for_each_run() {
         ..Program::random_reads(4096, 1)
     };
     let starts = (0..200).map(|repetition| {
-        let mut c = Client::new(&spread, seed("test", repetition, 0), REGION).unwrap();
+        let mut c = LoadClient::new(&spread, seed("test", repetition, 0), REGION).unwrap();
         let Step::WaitUntil(start) = c.next(us(0)) else {
             panic!("it has to wait for its start");
         };
@@ -448,7 +448,7 @@ fn a_start_is_drawn_once_for_each_run() {
         start_spread: Span::from_secs(3_601),
         ..spread
     };
-    let error = Client::new(&long, 0, REGION).unwrap_err();
+    let error = LoadClient::new(&long, 0, REGION).unwrap_err();
     assert_eq!(error.field, "start_spread");
 }
 
@@ -486,7 +486,7 @@ fn a_flush_is_no_arrival_of_an_open_loop() {
         arrival: Arrival::Even { interval },
         ..Program::random_reads(4096, 4)
     };
-    let mut c = Client::new(&program, 7, Region::new(0, 1 << 20)).unwrap();
+    let mut c = LoadClient::new(&program, 7, Region::new(0, 1 << 20)).unwrap();
     let (mut now, mut writes, mut flushes) = (Instant::ZERO, 0, 0);
     while now < us(1000) {
         match c.next(now) {

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Stat};
-use weir_config::units::Size;
+use weir_config::units::ByteSize;
 use weir_uring::Errno;
 
 use crate::backend::Growth;
@@ -53,8 +53,8 @@ pub enum OpenError {
     #[error(
         "{} has {}, but the volume's `size` is {}; remove `size` to serve the file as it is, or resize the file (if it remained from an interrupted creation, remove it)",
         .path.display(),
-        Size(*.actual),
-        Size(*.stated)
+        ByteSize(*.actual),
+        ByteSize(*.stated)
     )]
     Size {
         /// The path of the file or device.
@@ -68,8 +68,8 @@ pub enum OpenError {
     #[error(
         "{} has {}, but its volume has {}: another program has truncated the file, and the data behind its end is lost; run `truncate -s {was}`, restore the data, and then grow the volume",
         .path.display(),
-        Size(*.actual),
-        Size(*.was)
+        ByteSize(*.actual),
+        ByteSize(*.was)
     )]
     Cut {
         /// The path of the file.
@@ -83,8 +83,8 @@ pub enum OpenError {
     #[error(
         "cannot grow {} from {} to {}{}: {}{}",
         .path.display(),
-        Size(.growth.from),
-        Size(.growth.to),
+        ByteSize(.growth.from),
+        ByteSize(.growth.to),
         if_allocated(&.growth.allocate),
         os_error::message(source),
         if_not_grown(source, .growth.allocate)
@@ -111,7 +111,7 @@ pub enum OpenError {
     #[error(
         "cannot create {} with {}{}: {}{}",
         .path.display(),
-        Size(*.size),
+        ByteSize(*.size),
         if_allocated(.preallocate),
         os_error::message(source),
         if_not_made(path, source, .preallocate)
@@ -130,8 +130,8 @@ pub enum OpenError {
     #[error(
         "cannot create {}: it needs {}, and the file system has {} free. (Volumes with a promise are fully allocated when they are created.) Free some space, or reduce `size`",
         .path.display(),
-        Size(*.size),
-        Size(*.free)
+        ByteSize(*.size),
+        ByteSize(*.free)
     )]
     Space {
         /// The path of the file, which does not exist.

@@ -24,7 +24,7 @@ use std::time::Duration;
 use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::process::{Resource, getrlimit};
 use weir_config::trusted::{self, Dir};
-use weir_config::units::Size;
+use weir_config::units::ByteSize;
 use weir_uring::Errno;
 
 use super::found::{self, StorageInfo, StorageLocation};
@@ -423,7 +423,7 @@ fn stat_size(fd: &OwnedFd, options: &ImageOptions) -> Result<u64, OpenError> {
         tracing::warn!(
             "the server serves {} with {size}, because an earlier server grew the file and ended before it saved the configuration; set size = \"{size}\"",
             path.display(),
-            size = Size(actual)
+            size = ByteSize(actual)
         );
     }
     Ok(actual)

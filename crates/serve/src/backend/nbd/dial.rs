@@ -4,10 +4,10 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use weir_config::units::Size;
+use weir_config::units::ByteSize;
 use weir_config::{Remote, os_error};
 use weir_model::client::{ConnectError, Connection};
-use weir_wire::nbd::client::{ClientSession, HandshakeConfig};
+use weir_wire::nbd::client::{ClientHandshakeConfig, ClientSession};
 use weir_wire::nbd::{BlockSizes, TransmissionFlags};
 
 /// The longest duration of a handshake.
@@ -61,7 +61,7 @@ pub(super) enum DialError {
         "{export} does not support flush, so that writes there cannot be made durable: enable flush on that server, or set read_only = true"
     )]
     NoFlush { export: String },
-    #[error("{export} has {}, but the volume's `size` is {}: remove `size`, or resize the export", Size(*.actual), Size(*.stated))]
+    #[error("{export} has {}, but the volume's `size` is {}: remove `size`, or resize the export", ByteSize(*.actual), ByteSize(*.stated))]
     Size {
         export: String,
         actual: u64,
@@ -131,7 +131,7 @@ pub(super) fn dial(
 }
 
 fn connect(remote: &Remote, patience: Duration) -> Result<(OwnedFd, ClientSession), DialError> {
-    let config = HandshakeConfig::new(&remote.uri.export);
+    let config = ClientHandshakeConfig::new(&remote.uri.export);
     let connection = Connection::open(&remote.uri.address, config, patience)?;
     // Before the first request, a server has nothing to send.
     let (socket, session, early) = connection.into_parts();

@@ -11,12 +11,12 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
 };
 use weir_core::Instant;
-use weir_uring::{GuestMemory, Handle, MapError, Mapped, Mapping};
+use weir_uring::{GuestMemory, Handle, MapError, MappedRegion, Mapping};
 use weir_wire::vhost::{
-    Code, DESCRIPTORS_MAX, Inflight, Message, MessageError, PROTOCOL_FEATURES, Region, RegionError,
-    Reply, Request, append_config_changed, check_joining, feature,
+    DESCRIPTORS_MAX, Inflight, Message, MessageCode, MessageError, PROTOCOL_FEATURES, Region,
+    RegionError, VhostReply, VhostRequest, append_config_changed, check_joining, feature,
 };
-use weir_wire::virtio_blk::Config;
+use weir_wire::virtio_blk::ConfigSpace;
 
 use super::disk::{PROTOCOL, QUEUES};
 use super::queue::Virtqueue;
@@ -98,7 +98,7 @@ impl VhostSession {
                 Err(Errno::AGAIN | Errno::INTR) => return MessageProgress::All,
                 Err(_) => return MessageProgress::End,
             };
-            match self.messages.filled(count, descriptors) {
+            match self.messages.on_received(count, descriptors) {
                 Ok(None) => {}
                 Ok(Some(message)) => {
                     if let Err(reason) = self.answer_message(message) {
@@ -143,17 +143,23 @@ impl VhostSession {
             .map_err(MessageRefusal::Message)
             .and_then(|request| self.handle_request(request));
         match answer {
-            Ok(MessageReply::Plain) if acknowledges => self.reply(code, Reply::Ack { done: true }),
+            Ok(MessageReply::Plain) if acknowledges => {
+                self.reply(code, VhostReply::Ack { done: true })
+            }
             Ok(MessageReply::Plain | MessageReply::Later) => Ok(()),
-            Ok(MessageReply::Value(value)) => self.reply(code, Reply::Value(value)),
-            Ok(MessageReply::Base(queue, base)) => self.reply(code, Reply::Base { queue, base }),
+            Ok(MessageReply::Value(value)) => self.reply(code, VhostReply::Value(value)),
+            Ok(MessageReply::Base(queue, base)) => {
+                self.reply(code, VhostReply::Base { queue, base })
+            }
             Ok(MessageReply::Config(offset, data)) => {
                 let data = data.as_deref();
-                self.reply(code, Reply::Config { offset, data })
+                self.reply(code, VhostReply::Config { offset, data })
             }
-            Ok(MessageReply::Inflight(inflight, memory)) => {
-                self.send(code, Reply::Inflight { inflight, length }, Some(&memory))
-            }
+            Ok(MessageReply::Inflight(inflight, memory)) => self.send(
+                code,
+                VhostReply::Inflight { inflight, length },
+                Some(&memory),
+            ),
             Err(refused) => {
                 let reason = format!("{code} {refused}");
                 // A VMM that asks for a value waits for it, and an acknowledgement is no
@@ -162,19 +168,19 @@ impl VhostSession {
                     return Err(reason.into());
                 }
                 self.warn(format_args!("{reason}"));
-                self.reply(code, Reply::Ack { done: false })
+                self.reply(code, VhostReply::Ack { done: false })
             }
         }
     }
 
-    fn reply(&self, code: Code, reply: Reply<'_>) -> Result<(), Cow<'static, str>> {
+    fn reply(&self, code: MessageCode, reply: VhostReply<'_>) -> Result<(), Cow<'static, str>> {
         self.send(code, reply, None)
     }
 
     fn send(
         &self,
-        code: Code,
-        reply: Reply<'_>,
+        code: MessageCode,
+        reply: VhostReply<'_>,
         descriptor: Option<&OwnedFd>,
     ) -> Result<(), Cow<'static, str>> {
         let mut bytes = Vec::new();
@@ -226,11 +232,11 @@ impl VhostSession {
         self.stopping = None;
         queue.stop();
         let base = queue.base;
-        let reply = Reply::Base {
+        let reply = VhostReply::Base {
             queue: number,
             base,
         };
-        self.reply(Code::GET_VRING_BASE, reply)
+        self.reply(MessageCode::GET_VRING_BASE, reply)
             .map_err(|_| "it does not read its replies")
     }
 
@@ -251,30 +257,30 @@ impl VhostSession {
     /// Carries out a message that is not about queues.
     fn handle_request(
         &mut self,
-        request: Request<OwnedFd>,
+        request: VhostRequest<OwnedFd>,
     ) -> Result<MessageReply, MessageRefusal> {
         match request {
-            Request::GetFeatures => return Ok(MessageReply::Value(self.disk.features)),
-            Request::GetProtocolFeatures => return Ok(MessageReply::Value(PROTOCOL)),
-            Request::GetQueueNum => return Ok(MessageReply::Value(QUEUES.into())),
-            Request::GetMaxMemSlots => return Ok(MessageReply::Value(REGIONS_MAX as u64)),
-            Request::SetFeatures(features) => self.set_features(features)?,
-            Request::SetProtocolFeatures(features) => {
+            VhostRequest::GetFeatures => return Ok(MessageReply::Value(self.disk.features)),
+            VhostRequest::GetProtocolFeatures => return Ok(MessageReply::Value(PROTOCOL)),
+            VhostRequest::GetQueueNum => return Ok(MessageReply::Value(QUEUES.into())),
+            VhostRequest::GetMaxMemSlots => return Ok(MessageReply::Value(REGIONS_MAX as u64)),
+            VhostRequest::SetFeatures(features) => self.set_features(features)?,
+            VhostRequest::SetProtocolFeatures(features) => {
                 if features & !PROTOCOL != 0 {
                     return Err(MessageRefusal::Features(features & !PROTOCOL));
                 }
                 self.protocol = features;
             }
-            Request::SetOwner => {}
-            Request::ResetOwner | Request::ResetDevice => self.reset(),
-            Request::SetMemTable(table) => self.set_table(table)?,
-            Request::AddMemReg(region, file) => self.add_region(region, &file)?,
-            Request::RemMemReg(region) => self.remove_region(region)?,
-            Request::GetConfig { offset, size } => return Ok(self.read_config(offset, size)),
-            Request::SetConfig { offset, data } => self.write_config(offset, &data)?,
-            Request::GetInflightFd(asked) => return make_inflight(asked),
-            Request::SetInflightFd(inflight, file) => self.set_inflight(inflight, &file)?,
-            Request::SetBackendReqFd(channel) => {
+            VhostRequest::SetOwner => {}
+            VhostRequest::ResetOwner | VhostRequest::ResetDevice => self.reset(),
+            VhostRequest::SetMemTable(table) => self.set_table(table)?,
+            VhostRequest::AddMemReg(region, file) => self.add_region(region, &file)?,
+            VhostRequest::RemMemReg(region) => self.remove_region(region)?,
+            VhostRequest::GetConfig { offset, size } => return Ok(self.read_config(offset, size)),
+            VhostRequest::SetConfig { offset, data } => self.write_config(offset, &data)?,
+            VhostRequest::GetInflightFd(asked) => return make_inflight(asked),
+            VhostRequest::SetInflightFd(inflight, file) => self.set_inflight(inflight, &file)?,
+            VhostRequest::SetBackendReqFd(channel) => {
                 self.backend = Some(channel);
                 // The channel belongs to a new connection, and the VMM may know the size of an
                 // earlier one. The notification is due as soon as the VMM is quiet.
@@ -288,12 +294,12 @@ impl VhostSession {
     /// Carries out messages about queues.
     fn handle_ring_request(
         &mut self,
-        request: Request<OwnedFd>,
+        request: VhostRequest<OwnedFd>,
     ) -> Result<MessageReply, MessageRefusal> {
         match request {
-            Request::SetVringNum { queue, size } => self.idle_queue(queue)?.size = size,
-            Request::SetVringBase { queue, base } => self.idle_queue(queue)?.base = base,
-            Request::SetVringAddr(addresses) => {
+            VhostRequest::SetVringNum { queue, size } => self.idle_queue(queue)?.size = size,
+            VhostRequest::SetVringBase { queue, base } => self.idle_queue(queue)?.base = base,
+            VhostRequest::SetVringAddr(addresses) => {
                 if addresses.logged {
                     return Err(MessageRefusal::Logged);
                 }
@@ -301,7 +307,7 @@ impl VhostSession {
                 // ring in a new memory table. The old mapping remains valid.
                 self.queue(addresses.queue)?.addresses = Some(addresses);
             }
-            Request::SetVringKick { queue, descriptor } => {
+            VhostRequest::SetVringKick { queue, descriptor } => {
                 let kick = descriptor.ok_or(MessageRefusal::NoKick)?;
                 let queue = self.queue(queue)?;
                 queue.kick = Some(Handle::from_shared(kick));
@@ -309,18 +315,18 @@ impl VhostSession {
                 // The poll on the previous descriptor is cancelled in `VhostSession::watch`.
                 queue.exchanged = queue.polling.is_some();
             }
-            Request::SetVringCall { queue, descriptor } => {
+            VhostRequest::SetVringCall { queue, descriptor } => {
                 let queue = self.queue(queue)?;
                 queue.call = descriptor.map(Handle::from_shared);
                 // Requests may have been published while there was no descriptor to call with.
                 queue.call_again = queue.call.is_some() && queue.device.is_some();
                 self.calls = true;
             }
-            Request::SetVringErr { queue, descriptor } => {
+            VhostRequest::SetVringErr { queue, descriptor } => {
                 self.queue(queue)?.error = descriptor.map(Handle::from_shared);
             }
-            Request::SetVringEnable { queue, enabled } => self.queue(queue)?.enabled = enabled,
-            Request::GetVringBase { queue: number } => {
+            VhostRequest::SetVringEnable { queue, enabled } => self.queue(queue)?.enabled = enabled,
+            VhostRequest::GetVringBase { queue: number } => {
                 // The VMM's message stops the queue, so further kicks are ignored.
                 let queue = self.queue(number)?;
                 queue.kick = None;
@@ -373,7 +379,7 @@ impl VhostSession {
 
     /// Replaces the guest's memory. Requests in flight keep the old mappings.
     fn set_table(&mut self, table: Vec<(Region, OwnedFd)>) -> Result<(), MessageRefusal> {
-        let mut mapped: Vec<Mapped> = Vec::new();
+        let mut mapped: Vec<MappedRegion> = Vec::new();
         for (region, file) in table {
             let others = mapped.iter().map(|m| m.region);
             check_joining(&region, others, REGIONS_MAX)?;
@@ -395,7 +401,7 @@ impl VhostSession {
     /// compared.
     fn remove_region(&mut self, region: Region) -> Result<(), MessageRefusal> {
         let mut mapped = self.memory.regions().to_vec();
-        let same = |m: &Mapped| {
+        let same = |m: &MappedRegion| {
             let Region {
                 guest, size, user, ..
             } = m.region;
@@ -420,7 +426,7 @@ impl VhostSession {
     /// write.
     fn write_config(&mut self, offset: u32, data: &[u8]) -> Result<(), MessageRefusal> {
         match data {
-            [choice @ (0 | 1)] if offset as usize == Config::WRITE_BACK => {
+            [choice @ (0 | 1)] if offset as usize == ConfigSpace::WRITE_BACK => {
                 self.write_back = *choice == 1;
                 Ok(())
             }
@@ -450,22 +456,22 @@ impl VhostSession {
 }
 
 /// Returns true if the message has a reply of its own.
-fn has_own_reply(code: Code) -> bool {
+fn has_own_reply(code: MessageCode) -> bool {
     matches!(
         code,
-        Code::GET_FEATURES
-            | Code::GET_PROTOCOL_FEATURES
-            | Code::GET_QUEUE_NUM
-            | Code::GET_MAX_MEM_SLOTS
-            | Code::GET_VRING_BASE
-            | Code::GET_CONFIG
-            | Code::GET_INFLIGHT_FD
+        MessageCode::GET_FEATURES
+            | MessageCode::GET_PROTOCOL_FEATURES
+            | MessageCode::GET_QUEUE_NUM
+            | MessageCode::GET_MAX_MEM_SLOTS
+            | MessageCode::GET_VRING_BASE
+            | MessageCode::GET_CONFIG
+            | MessageCode::GET_INFLIGHT_FD
     )
 }
 
-fn map(region: Region, file: &OwnedFd) -> Result<Mapped, MapError> {
+fn map(region: Region, file: &OwnedFd) -> Result<MappedRegion, MapError> {
     let mapping = Mapping::new(file, region.offset, region.size)?;
-    Ok(Mapped { region, mapping })
+    Ok(MappedRegion { region, mapping })
 }
 
 /// Returns the size of the memory that records requests in flight, or `None` if the numbers of

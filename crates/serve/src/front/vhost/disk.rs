@@ -2,7 +2,9 @@
 //! requests.
 
 use weir_wire::vhost::{PROTOCOL_FEATURES, feature as protocol};
-use weir_wire::virtio_blk::{CONFIG_LEN, Config, ID_LEN, RangeLimits, Rules, SECTOR, feature};
+use weir_wire::virtio_blk::{
+    BlkRules, CONFIG_LEN, ConfigSpace, ID_LEN, RangeLimits, SECTOR, feature,
+};
 
 use super::queue::NotifyPolicies;
 use crate::acceptor::VolumeExport;
@@ -21,10 +23,10 @@ const RANGE: u64 = 1 << 30;
 pub(super) struct VhostDisk {
     pub(super) name: String,
     pub(super) traits: Traits,
-    pub(super) rules: Rules,
+    pub(super) rules: BlkRules,
     /// The offered features of virtio.
     pub(super) features: u64,
-    config: Config,
+    config: ConfigSpace,
     pub(super) notify: NotifyPolicies,
 }
 
@@ -48,7 +50,7 @@ impl VhostDisk {
         let discard = (writable && traits.trim).then_some(range);
         let write_zeroes = writable.then_some(range);
         let block = traits.align.max(SECTOR as u32);
-        let config = Config {
+        let config = ConfigSpace {
             capacity: size / SECTOR,
             segments: SEGMENTS,
             block,
@@ -63,7 +65,7 @@ impl VhostDisk {
             write_zeroes,
             may_unmap: traits.trim,
         };
-        let rules = Rules {
+        let rules = BlkRules {
             capacity: config.capacity,
             // Requests are addressed in sectors of 512 bytes. The block size above only
             // recommends a size to the driver (virtio 1.2, section 5.2.5).
@@ -95,7 +97,7 @@ impl VhostDisk {
 
     /// Returns the configuration space for the driver's choice of write-back mode.
     pub(super) fn config(&self, write_back: bool) -> [u8; CONFIG_LEN] {
-        Config {
+        ConfigSpace {
             write_back,
             ..self.config
         }

@@ -28,11 +28,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_core::{Instant, Span};
 use weir_uring::{
-    AnyRing, GuestMemory, GuestSlice, Handle, Mapping, OpId, Part, Ring, RingCompletion,
+    AnyRing, GuestMemory, GuestSlice, Handle, Mapping, MappingPart, OpId, Ring, RingCompletion,
 };
-use weir_wire::ring::split::Chain;
+use weir_wire::ring::split::BufferChain;
 use weir_wire::vhost::Assembler;
-use weir_wire::virtio_blk::{Request, Status};
+use weir_wire::virtio_blk::{BlkRequest, Status};
 
 use crate::shard::{
     AnswerLoad, AttachError, FrontContext, FrontEnd, FrontProgress, NextStep, PollResult,
@@ -92,8 +92,8 @@ struct VhostSession {
     /// and the old ones must not access memory that the guest has reused since.
     ending: Arc<AtomicU32>,
     closed: bool,
-    chain: Chain,
-    request: Request,
+    chain: BufferChain,
+    request: BlkRequest,
 }
 
 /// The shared memory that records requests in flight.
@@ -126,7 +126,7 @@ struct WaitingChain {
 
 impl InflightMemory {
     /// Returns the region of a queue.
-    fn part(&self, number: usize) -> Option<Part> {
+    fn part(&self, number: usize) -> Option<MappingPart> {
         let length = inflight::length(self.queue_size);
         let within = number < usize::from(self.queues);
         within
@@ -160,8 +160,8 @@ impl VhostSession {
             broken: None,
             ending: agreed.ending,
             closed: false,
-            chain: Chain::default(),
-            request: Request::default(),
+            chain: BufferChain::default(),
+            request: BlkRequest::default(),
         })
     }
 

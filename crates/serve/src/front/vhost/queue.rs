@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use weir_config::{CallRule, WakeRule};
 use weir_core::{Instant, Span};
-use weir_uring::{GuestMemory, Handle, OpId, Part};
+use weir_uring::{GuestMemory, Handle, MappingPart, OpId};
 use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic};
 use weir_wire::ring::split::{Areas, Device, LayoutError, Settings, lengths};
 use weir_wire::ring::{Load, Shared};
@@ -37,8 +37,8 @@ pub(super) struct Virtqueue {
     /// True if the guest is to be called again when the current call has ended.
     pub(super) call_again: bool,
     /// The device side of the ring, while the queue is being served.
-    pub(super) device: Option<Device<Part>>,
-    pub(super) log: Option<InflightLog<Part>>,
+    pub(super) device: Option<Device<MappingPart>>,
+    pub(super) log: Option<InflightLog<MappingPart>>,
     /// Heads that were in flight when the previous server of the queue ended.
     pub(super) left: VecDeque<u16>,
     /// True if the queue cannot be served any more after an error.
@@ -153,7 +153,7 @@ impl Virtqueue {
         &mut self,
         memory: &GuestMemory,
         settings: Settings,
-        log: Option<Part>,
+        log: Option<MappingPart>,
         (notify, now): (&NotifyPolicies, Instant),
     ) -> Result<(), QueueStartError> {
         if self.size == 0 {
@@ -317,7 +317,7 @@ impl Virtqueue {
 
     /// Calls `query_ring` for a queue that is being served and whose kicks are not throttled. For a queue
     /// that is not being served, returns true if it is to be started.
-    fn query_ring(&mut self, ask: impl FnOnce(&mut Device<Part>) -> bool) -> bool {
+    fn query_ring(&mut self, ask: impl FnOnce(&mut Device<MappingPart>) -> bool) -> bool {
         if !self.is_active() {
             return self.is_due();
         }

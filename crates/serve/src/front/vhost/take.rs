@@ -4,7 +4,7 @@ use weir_core::{Flags, Op};
 use weir_uring::GuestSlice;
 use weir_wire::ring::Guest;
 use weir_wire::ring::split::{Settings, TakeError};
-use weir_wire::virtio_blk::{Command, Request, Status, feature};
+use weir_wire::virtio_blk::{BlkCommand, BlkRequest, Status, feature};
 
 use super::{GuestRequest, VhostSession, WaitingChain};
 use crate::shard::{ClientRequest, FrontContext, TakeStop, cost, is_direct};
@@ -152,7 +152,7 @@ impl VhostSession {
             self.warn(format_args!("queue {number}, head {head}: {refused}"));
             return self.give_back(number, head, written, cx);
         }
-        if self.request.command == Command::GetId {
+        if self.request.command == BlkCommand::GetId {
             return self.answer_id(number, head, cx);
         }
         let mut slices = cx.guest_slices();
@@ -190,7 +190,7 @@ impl VhostSession {
     /// Returns the address of the status byte, and fills `slices` with the memory of the request's
     /// data.
     fn find_memory(&self, slices: &mut Vec<GuestSlice>) -> Option<GuestSlice> {
-        let Request { data, status, .. } = &self.request;
+        let BlkRequest { data, status, .. } = &self.request;
         for buffer in data {
             let found = self.memory.slices(buffer.address, buffer.length, slices);
             found.ok()?;
@@ -234,11 +234,11 @@ impl VhostSession {
         let request = &self.request;
         let range = request.ranges.first();
         let (op, flags) = match request.command {
-            Command::In | Command::GetId => (Op::Read, Flags::NONE),
-            Command::Out => (Op::Write, self.durability()),
-            Command::Flush => (Op::Flush, Flags::SYNC),
-            Command::Discard => (Op::Discard, Flags::NONE),
-            Command::WriteZeroes => {
+            BlkCommand::In | BlkCommand::GetId => (Op::Read, Flags::NONE),
+            BlkCommand::Out => (Op::Write, self.durability()),
+            BlkCommand::Flush => (Op::Flush, Flags::SYNC),
+            BlkCommand::Discard => (Op::Discard, Flags::NONE),
+            BlkCommand::WriteZeroes => {
                 let keep = range.is_none_or(|range| !range.unmap);
                 let hole = if keep { Flags::NO_HOLE } else { Flags::NONE };
                 (Op::WriteZeroes, self.durability().with(hole))

@@ -1,4 +1,4 @@
-//! The store of shared minimums in etcd. [`Etcd`] sends each [`Ask`] as a call of etcd's JSON
+//! The store of shared minimums in etcd. [`Etcd`] sends each [`StoreRequest`] as a call of etcd's JSON
 //! gateway (etcd 3.4 or later), over HTTP without TLS or users.
 //!
 //! A minimum `NAME` has the key `PREFIX/NAME/generation`, whose modification revision is the
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use weir_core::Span;
 
-use crate::gateway::member::{Answer, Ask, Config};
+use crate::gateway::member::{MemberConfig, StoreReply, StoreRequest};
 use crate::gateway::table::{Lease, MemberRow, MemberTable};
 use row::Keys;
 
@@ -46,7 +46,7 @@ impl Etcd {
     pub fn new(
         endpoints: Vec<String>,
         (prefix, name): (&str, &str),
-        config: &Config,
+        config: &MemberConfig,
         by: String,
     ) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Etcd {
 
     /// Returns the keys of rows that were unreadable when the table was read last. Each counts as a
     /// server that holds all of the minimum.
-    pub fn strange(&self) -> &[String] {
+    pub fn unreadable_keys(&self) -> &[String] {
         &self.strange
     }
 
@@ -71,8 +71,8 @@ impl Etcd {
     ///
     /// # Errors
     /// Returns the reasons why no endpoint has answered, as text. The caller must then answer the
-    /// member with [`Answer::Lost`].
-    pub async fn ask(&mut self, ask: &Ask) -> Result<Answer, String> {
+    /// member with [`StoreReply::Lost`].
+    pub async fn ask(&mut self, ask: &StoreRequest) -> Result<StoreReply, String> {
         let (path, body) = self.call(ask);
         // With a quarter of a lease per call, two attempts fit into the two thirds of a lease that
         // are left at its renewal (see `Member::renew_at`).
@@ -102,18 +102,18 @@ impl Etcd {
     }
 
     /// Returns the path and the body of a call.
-    fn call(&self, ask: &Ask) -> (&'static str, Value) {
+    fn call(&self, ask: &StoreRequest) -> (&'static str, Value) {
         match ask {
-            Ask::Grant => {
+            StoreRequest::Grant => {
                 // etcd counts whole seconds. They are rounded up, because a row may outlive its
                 // server's own count, but must not end before it.
                 let seconds = self.ttl.as_nanos().div_ceil(1_000_000_000);
                 ("/v3/lease/grant", json!({ "TTL": seconds.to_string() }))
             }
-            Ask::Renew(lease) => ("/v3/lease/keepalive", named(*lease)),
-            Ask::Revoke(lease) => ("/v3/lease/revoke", named(*lease)),
-            Ask::Read => ("/v3/kv/range", self.range()),
-            Ask::Write { generation, row } => ("/v3/kv/txn", self.write(*generation, row)),
+            StoreRequest::Renew(lease) => ("/v3/lease/keepalive", named(*lease)),
+            StoreRequest::Revoke(lease) => ("/v3/lease/revoke", named(*lease)),
+            StoreRequest::Read => ("/v3/kv/range", self.range()),
+            StoreRequest::Write { generation, row } => ("/v3/kv/txn", self.write(*generation, row)),
         }
     }
 
@@ -149,15 +149,15 @@ impl Etcd {
 
     fn understand(
         &mut self,
-        ask: &Ask,
+        ask: &StoreRequest,
         status: StatusCode,
         value: &Value,
-    ) -> Result<Answer, String> {
+    ) -> Result<StoreReply, String> {
         // A write names the lease that its row belongs to, so it can fail for want of the lease,
         // too.
-        let is_of_lease = !matches!(ask, Ask::Grant | Ask::Read);
+        let is_of_lease = !matches!(ask, StoreRequest::Grant | StoreRequest::Read);
         if is_of_lease && value["code"].as_i64() == Some(NOT_FOUND) {
-            return Ok(Answer::Gone);
+            return Ok(StoreReply::Gone);
         }
         if status != StatusCode::OK {
             return Err(value["error"]
@@ -167,28 +167,28 @@ impl Etcd {
         }
         let strange = || format!("the reply is not in the form of etcd: {value:.80}");
         let answer = match ask {
-            Ask::Grant => number(&value["ID"])
+            StoreRequest::Grant => number(&value["ID"])
                 // A shorter lease than requested would break the member's count.
                 .filter(|_| number(&value["TTL"]) >= Some(self.ttl.as_nanos() / 1_000_000_000))
-                .map(|id| Answer::Granted(Lease(id))),
-            Ask::Renew(_) => {
+                .map(|id| StoreReply::Granted(Lease(id))),
+            StoreRequest::Renew(_) => {
                 let renewed = &value["result"];
                 // An expired lease has a TTL of zero, and the JSON gateway omits fields that are
                 // zero.
                 let of = |_| match number(&renewed["TTL"]) {
-                    Some(1..) => Answer::Renewed,
-                    _ => Answer::Gone,
+                    Some(1..) => StoreReply::Renewed,
+                    _ => StoreReply::Gone,
                 };
                 number(&renewed["ID"]).map(of)
             }
-            Ask::Revoke(_) => Some(Answer::Gone),
-            Ask::Read => self.table(value).map(Answer::Table),
-            Ask::Write { .. } if value["succeeded"].as_bool() == Some(true) => {
-                number(&value["header"]["revision"]).map(Answer::Written)
+            StoreRequest::Revoke(_) => Some(StoreReply::Gone),
+            StoreRequest::Read => self.table(value).map(StoreReply::Table),
+            StoreRequest::Write { .. } if value["succeeded"].as_bool() == Some(true) => {
+                number(&value["header"]["revision"]).map(StoreReply::Written)
             }
-            Ask::Write { .. } => {
+            StoreRequest::Write { .. } => {
                 let read = &value["responses"][0]["response_range"];
-                self.table(read).map(Answer::Table)
+                self.table(read).map(StoreReply::Table)
             }
         };
         answer.ok_or_else(strange)

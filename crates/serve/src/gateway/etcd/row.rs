@@ -1,6 +1,6 @@
 //! The representation in etcd: keys, and rows as text.
 
-use crate::gateway::table::{Lease, MemberRow, ONE, Part, Stated};
+use crate::gateway::table::{Lease, MemberRow, MinimumPart, ONE, StatedMinimum};
 
 /// The keys of one minimum.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl Keys {
 
 /// Formats a row as readable text. `by` identifies its owner.
 pub(super) fn write(row: &MemberRow, by: &str) -> String {
-    let Stated { bytes, requests } = row.stated;
+    let StatedMinimum { bytes, requests } = row.stated;
     format!(
         "part={}/{ONE} demand={}/{ONE} min={bytes} min_iops={requests} by={by}",
         row.part, row.demand
@@ -67,14 +67,14 @@ pub(super) fn read(lease: Lease, text: &str) -> Option<MemberRow> {
     // differently.
     let part = |name: &str| {
         let (part, of) = word(name)?.split_once('/')?;
-        let part: Part = part.parse().ok()?;
+        let part: MinimumPart = part.parse().ok()?;
         (of.parse() == Ok(ONE) && part <= ONE).then_some(part)
     };
     Some(MemberRow {
         lease,
         part: part("part")?,
         demand: part("demand")?,
-        stated: Stated {
+        stated: StatedMinimum {
             bytes: word("min")?.parse().ok()?,
             requests: word("min_iops")?.parse().ok()?,
         },
@@ -91,7 +91,7 @@ mod tests {
             lease: Lease(7),
             part: 21_845,
             demand: ONE,
-            stated: Stated {
+            stated: StatedMinimum {
                 bytes: 10_000_000,
                 requests: 100,
             },

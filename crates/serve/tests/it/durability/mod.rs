@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_config::ListenAddress;
 use weir_core::random::Rng;
-use weir_serve::{Options, Server};
+use weir_serve::{LiveServer, ServerOptions};
 use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 use crate::tools::raw::{self, Raw};
@@ -124,7 +124,7 @@ fn life(run: &PowerCutRun, mut client: Raw, mut rng: Rng) {
 }
 
 /// Starts a server on the disk of a volume. Returns the server and its address.
-fn serve(directory: &Temp, volume: &str) -> (Server, ListenAddress) {
+fn serve(directory: &Temp, volume: &str) -> (LiveServer, ListenAddress) {
     let text = format!(
         "listen.nbd = [\"unix:{}/nbd.sock\"]\n\
          [drive.d]\npolicy = \"none\"\nmax_transfer = \"4KiB\"\n\
@@ -132,11 +132,11 @@ fn serve(directory: &Temp, volume: &str) -> (Server, ListenAddress) {
         directory.path().display(),
         SECTORS * SECTOR as u64 / 1024
     );
-    let options = Options {
+    let options = ServerOptions {
         storage: disk::open,
-        ..Options::default()
+        ..ServerOptions::default()
     };
-    let server = Server::start(&parse(&text), &options).unwrap_or_else(|e| panic!("{e}"));
+    let server = LiveServer::start(&parse(&text), &options).unwrap_or_else(|e| panic!("{e}"));
     let address = server.addresses()[0].clone();
     (server, address)
 }

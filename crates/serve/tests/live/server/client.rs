@@ -2,15 +2,15 @@
 
 use std::ops::{Deref, DerefMut};
 
-use weir_serve::Options;
-use weir_wire::nbd::client::HandshakeConfig;
+use weir_serve::ServerOptions;
+use weir_wire::nbd::client::ClientHandshakeConfig;
 use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 use crate::tools::TestSite;
 use crate::tools::raw::{Raw, RawAnswer, RawStream};
 
 pub(crate) fn serve(text: &str) -> TestSite {
-    TestSite::beside(text, &Options::default())
+    TestSite::beside(text, &ServerOptions::default())
 }
 
 /// A configuration with one drive and one volume of 16 MiB in memory, named `v`.
@@ -19,11 +19,15 @@ pub(crate) const ONE: &str = "drive.d.policy = \"none\"\n\
 
 impl TestSite {
     pub(crate) fn connect(&self, export: &str) -> NbdTestClient {
-        self.connect_with(HandshakeConfig::new(export)).unwrap()
+        self.connect_with(ClientHandshakeConfig::new(export))
+            .unwrap()
     }
 
     /// Connects to an export. Returns an error if the server refuses.
-    pub(crate) fn connect_with(&self, config: HandshakeConfig) -> std::io::Result<NbdTestClient> {
+    pub(crate) fn connect_with(
+        &self,
+        config: ClientHandshakeConfig,
+    ) -> std::io::Result<NbdTestClient> {
         Raw::over(RawStream::connect(&self.unix)?, config).map(NbdTestClient)
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use weir_config::ListenAddress;
-use weir_serve::{Options, ReloadError, Server};
-use weir_wire::nbd::client::HandshakeConfig;
+use weir_serve::{LiveServer, ReloadError, ServerOptions};
+use weir_wire::nbd::client::ClientHandshakeConfig;
 use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 use crate::server::client::{NbdTestClient, ONE, serve};
@@ -19,10 +19,10 @@ fn drive(volumes: &str) -> String {
 }
 
 /// Returns the options of a server that waits at most this long for its requests when it ends.
-fn draining(millis: u64) -> Options {
-    Options {
+fn draining(millis: u64) -> ServerOptions {
+    ServerOptions {
         drain: Duration::from_millis(millis),
-        ..Options::default()
+        ..ServerOptions::default()
     }
 }
 
@@ -70,7 +70,7 @@ fn a_client_that_does_not_read_does_not_hold_the_end_up() {
 }
 
 /// Ends a server. Returns `None` if that takes longer than a server should need.
-fn ended(server: Server) -> Option<bool> {
+fn ended(server: LiveServer) -> Option<bool> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(server.shutdown()));
     receiver.recv_timeout(Duration::from_secs(20)).ok()
@@ -134,10 +134,10 @@ fn a_start_that_fails_leaves_nothing_behind() {
     let bench = serve(ONE);
     let first = bench.parse(ONE);
     // The address is in use by the first server.
-    assert!(Server::start(&first, &Options::default()).is_err());
+    assert!(LiveServer::start(&first, &ServerOptions::default()).is_err());
     drop(bench.server);
     assert!(matches!(bench.unix, ListenAddress::Unix(path) if !path.exists()));
-    let server = Server::start(&first, &Options::default()).unwrap();
+    let server = LiveServer::start(&first, &ServerOptions::default()).unwrap();
     assert!(server.watch().is_running() && server.shutdown());
 }
 
@@ -173,7 +173,7 @@ fn volumes_come_and_go_without_others_noticing() {
         ]
     );
     assert!(b.receive().is_none(), "its volume has gone");
-    assert!(bench.connect_with(HandshakeConfig::new("b")).is_err());
+    assert!(bench.connect_with(ClientHandshakeConfig::new("b")).is_err());
     assert_eq!(a.read(0, 4), b"of a");
     let mut c = bench.connect("c");
     c.write(0, b"of c");
@@ -223,7 +223,7 @@ fn a_reload_is_in_force_as_a_whole_or_not_at_all() {
         matches!(refused, Err(ReloadError::Refused(_))),
         "{refused:?}"
     );
-    assert!(bench.connect_with(HandshakeConfig::new("c")).is_err());
+    assert!(bench.connect_with(ClientHandshakeConfig::new("c")).is_err());
     assert_eq!(*bench.server.config(), before);
     assert_eq!(bench.connect("a").read(0, 4), [0; 4]);
 }
@@ -248,9 +248,9 @@ fn a_changed_max_holds_at_once() {
 fn a_record_replays_to_the_same_decisions() {
     let directory = Temp::new();
     let file = directory.path().join("record");
-    let options = Options {
+    let options = ServerOptions {
         record: Some(file.clone()),
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let text = drive(&(volume("a", ", max = { iops = 2000 }") + &volume("b", "")));
     let mut bench = TestSite::beside(&text, &options);
@@ -317,7 +317,7 @@ fn tcp_is_served_and_sockets_have_the_configured_mode() {
         "listen.nbd = [\"unix:{}\", \"127.0.0.1:0\"]\nlisten.socket_mode = \"0640\"\n{ONE}",
         socket.display()
     );
-    let server = Server::start(&parse(&text), &Options::default()).unwrap();
+    let server = LiveServer::start(&parse(&text), &ServerOptions::default()).unwrap();
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
     let address = &server.addresses()[1];
@@ -332,6 +332,6 @@ fn tcp_is_served_and_sockets_have_the_configured_mode() {
 fn too_small_an_arena_refuses_the_start() {
     let mut config = serve(ONE).parse(ONE);
     (config.limits.arena, config.limits.connections) = (64 << 20, 3000);
-    let refused = Server::start(&config, &Options::default());
+    let refused = LiveServer::start(&config, &ServerOptions::default());
     assert!(refused.unwrap_err().to_string().contains("limits.arena"));
 }

@@ -1,7 +1,7 @@
 //! Clients that follow the protocol get the answers that it specifies.
 
-use weir_serve::{Options, RingKind};
-use weir_wire::nbd::client::HandshakeConfig;
+use weir_serve::{RingKind, ServerOptions};
+use weir_wire::nbd::client::ClientHandshakeConfig;
 use weir_wire::nbd::{CommandFlags, Errno, NbdCommand, TransmissionFlags};
 
 use crate::server::client::{ONE, serve};
@@ -10,11 +10,11 @@ use crate::tools::{TestSite, pattern};
 
 const NONE: CommandFlags = CommandFlags::EMPTY;
 
-fn plain(export: &str) -> HandshakeConfig {
-    HandshakeConfig {
+fn plain(export: &str) -> ClientHandshakeConfig {
+    ClientHandshakeConfig {
         structured: false,
         meta_allocation: false,
-        ..HandshakeConfig::new(export)
+        ..ClientHandshakeConfig::new(export)
     }
 }
 
@@ -29,7 +29,7 @@ fn payload(command: NbdCommand, length: u32) -> Vec<u8> {
 }
 
 /// Compares random operations on a volume with the same operations on a vector of bytes.
-fn model(bench: &TestSite, config: HandshakeConfig) {
+fn model(bench: &TestSite, config: ClientHandshakeConfig) {
     let mut client = bench.connect_with(config).unwrap();
     let size = client.session.size;
     let mut bytes = client.read(0, size as u32);
@@ -67,17 +67,20 @@ fn model(bench: &TestSite, config: HandshakeConfig) {
 #[test]
 fn a_volume_is_a_vector_of_bytes() {
     let bench = serve(ONE);
-    model(&bench, HandshakeConfig::new("v"));
+    model(&bench, ClientHandshakeConfig::new("v"));
     model(&bench, plain("v"));
 }
 
 #[test]
 fn the_poll_ring_serves_like_io_uring() {
-    let options = Options {
+    let options = ServerOptions {
         ring: RingKind::Poll,
-        ..Options::default()
+        ..ServerOptions::default()
     };
-    model(&TestSite::beside(ONE, &options), HandshakeConfig::new(""));
+    model(
+        &TestSite::beside(ONE, &options),
+        ClientHandshakeConfig::new(""),
+    );
 }
 
 #[test]
@@ -87,7 +90,7 @@ fn a_volume_works_under_every_policy_and_behind_a_model() {
             "drive.d = {{ policy = \"{policy}\", model = \"demo\" }}\n\
              volume.v = {{ drive = \"d\", size = \"4MiB\", max = {{ bandwidth = \"500MB/s\" }} }}\n"
         );
-        model(&serve(&text), HandshakeConfig::new("v"));
+        model(&serve(&text), ClientHandshakeConfig::new("v"));
     }
 }
 
@@ -100,7 +103,7 @@ fn a_volume_works_behind_another_on_a_modelled_drive() {
              volume.a = {{ drive = \"d\", size = \"200GB\" }}\n\
              volume.v = {{ drive = \"d\", size = \"4MiB\" }}\n"
         );
-        model(&serve(&text), HandshakeConfig::new("v"));
+        model(&serve(&text), ClientHandshakeConfig::new("v"));
     }
 }
 
@@ -151,7 +154,7 @@ fn requests_longer_than_the_memory_guaranteed_are_answered() {
 #[test]
 fn errors_are_answered_and_the_connection_lives_on() {
     let bench = serve(ONE);
-    for config in [HandshakeConfig::new("v"), plain("v")] {
+    for config in [ClientHandshakeConfig::new("v"), plain("v")] {
         let mut client = bench.connect_with(config).unwrap();
         let end = client.session.size;
         let mut error = |command, flags, offset, length: u32| {
@@ -237,14 +240,14 @@ fn extents_follow_what_was_written() {
 #[test]
 fn the_default_export_is_the_only_one() {
     let one = serve(ONE);
-    assert!(one.connect_with(HandshakeConfig::new("")).is_ok());
-    assert!(one.connect_with(HandshakeConfig::new("w")).is_err());
+    assert!(one.connect_with(ClientHandshakeConfig::new("")).is_ok());
+    assert!(one.connect_with(ClientHandshakeConfig::new("w")).is_err());
     let two = serve(
         "drive.d.policy = \"none\"\n\
          volume.v = { drive = \"d\", memory = true, size = \"1MiB\" }\n\
          volume.w = { drive = \"d\", memory = true, size = \"2MiB\" }\n",
     );
-    assert!(two.connect_with(HandshakeConfig::new("")).is_err());
+    assert!(two.connect_with(ClientHandshakeConfig::new("")).is_err());
     assert_eq!(two.connect("w").session.size, 2 << 20);
 }
 

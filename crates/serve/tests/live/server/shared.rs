@@ -4,8 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weir_measure::promise::Rate;
-use weir_serve::{Held, Used, VolumeFigures};
+use weir_measure::promise::PromisedRate;
+use weir_serve::{HeldPart, PartUsage, VolumeFigures};
 
 use crate::server::client::serve;
 use crate::tools::TestSite;
@@ -24,8 +24,8 @@ fn shared(min: &str) -> String {
     volume(min, ", shared = \"v\"")
 }
 
-fn held(min: u64, part: f64, ms: u64) -> Held {
-    Held {
+fn held(min: u64, part: f64, ms: u64) -> HeldPart {
+    HeldPart {
         min,
         min_iops: 0,
         part,
@@ -40,7 +40,9 @@ fn figures(bench: &TestSite) -> VolumeFigures {
 }
 
 fn promised(bench: &TestSite) -> Option<u64> {
-    figures(bench).rate.map(|Rate { a_second, .. }| a_second)
+    figures(bench)
+        .rate
+        .map(|PromisedRate { a_second, .. }| a_second)
 }
 
 #[test]
@@ -49,7 +51,7 @@ fn a_shared_min_is_promised_only_while_a_part_is_held() {
     assert_eq!((promised(&bench), figures(&bench).part), (None, Some(0.0)));
     let parts = bench.server.parts();
     let used = parts.hold("v", held(10_000_000, 0.25, 400)).unwrap();
-    assert_eq!(used, Some(Used::default()));
+    assert_eq!(used, Some(PartUsage::default()));
     assert_eq!(promised(&bench), Some(10_000_000));
     let metrics = MetricsSnapshot::of(&bench.server);
     let of_v = &[("volume", "v")];

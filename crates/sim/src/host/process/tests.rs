@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 struct LoneProcess {
     process: Process,
     cache: Cache,
-    program: Client,
+    program: LoadClient,
     meter: Meter,
     asked: Vec<ProcessCommand>,
     now: Instant,
@@ -19,13 +19,14 @@ struct LoneProcess {
 
 impl LoneProcess {
     fn new(program: Program, buffered: Buffered, file: u64) -> Self {
-        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+        let drive =
+            weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
         let mut scenario = Scenario::new("alone", drive, Span::from_secs(10));
-        let spec = scenario.tenant("alone", Contract::DEFAULT, file, program);
+        let spec = scenario.add_client_with_group("alone", Contract::DEFAULT, file, program);
         Self {
             process: Process::new(0, 1, spec, &buffered, 0, 1280 * 1024).unwrap(),
             cache: Cache::new(file / PAGE),
-            program: Client::new(&program, 1, spec.region).unwrap(),
+            program: LoadClient::new(&program, 1, spec.region).unwrap(),
             meter: Meter::new(0, 10_000_000_000),
             asked: Vec::new(),
             now: Instant::ZERO,
@@ -286,12 +287,13 @@ fn programs_that_cannot_be_buffered_are_refused_with_their_key() {
     for (key, spoil) in bad {
         let (mut program, mut buffered) = (Program::random_reads(4096, 1), Buffered::default());
         spoil(&mut program, &mut buffered);
-        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+        let drive =
+            weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
         let mut scenario = Scenario::new("bad", drive, Span::from_secs(1));
-        let spec = scenario.tenant("bad", Contract::DEFAULT, MIB, program);
+        let spec = scenario.add_client_with_group("bad", Contract::DEFAULT, MIB, program);
         let error = Process::new(0, 1, spec, &buffered, 0, 4096).unwrap_err();
         assert!(
-            matches!(error, Error::Buffered { key: k, .. } if k == key),
+            matches!(error, SimError::Buffered { key: k, .. } if k == key),
             "{error}"
         );
     }

@@ -17,7 +17,7 @@ const TICK: u64 = 1;
 /// most rate * t + rate * burst + one request" means that the bucket is filled to at most rate *
 /// burst before a request is charged.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bucket {
+pub(super) struct LeakyBucket {
     rate: u64,
     burst: u64,
     level: u128,
@@ -27,7 +27,7 @@ pub(super) struct Bucket {
     slack: u128,
 }
 
-impl Bucket {
+impl LeakyBucket {
     /// Returns true if there is a limit.
     pub(super) fn is_limited(&self) -> bool {
         self.rate > 0

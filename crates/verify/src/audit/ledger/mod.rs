@@ -9,10 +9,10 @@
 mod bucket;
 
 use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::found::Found;
-use crate::audit::model::{Live, Model};
-use crate::audit::wake::Wakes;
-use bucket::Bucket;
+use crate::audit::found::Violations;
+use crate::audit::model::{LayerModel, LiveRequest};
+use crate::audit::wake::WakesAuditor;
+use bucket::LeakyBucket;
 use weir_core::record::Call;
 use weir_core::{Config, GroupId, Instant, Max, Reason, Request, Span, Wake};
 
@@ -21,9 +21,9 @@ const LATENESS_MAX: u64 = 5_000_000;
 
 /// The limits of a group: read, write and common ones, of bytes and of requests.
 #[derive(Clone, Debug, Default)]
-struct Node {
-    bytes: [Bucket; 3],
-    requests: [Bucket; 3],
+struct GroupLimits {
+    bytes: [LeakyBucket; 3],
+    requests: [LeakyBucket; 3],
     /// The number of bytes that count as one request, or zero.
     iops_size: u64,
     limited: bool,
@@ -39,8 +39,8 @@ const COMMON: usize = 2;
 
 /// The auditor of limits, see the module's documentation.
 #[derive(Debug)]
-pub struct Ledger {
-    nodes: Vec<Node>,
+pub struct LimitLedger {
+    nodes: Vec<GroupLimits>,
     /// The groups with throttled requests, each at most once.
     queues: Vec<u32>,
     /// The time for which the layer requested a poll.
@@ -65,10 +65,10 @@ pub(crate) fn counted(request: &Request, size: u64) -> u64 {
     }
 }
 
-impl Ledger {
+impl LimitLedger {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            nodes: vec![Node::default(); config.sizes.groups as usize],
+            nodes: vec![GroupLimits::default(); config.sizes.groups as usize],
             queues: Vec::with_capacity(config.sizes.groups as usize),
             wake: None,
             unpolled: None,
@@ -78,7 +78,7 @@ impl Ledger {
     }
 
     /// Copies the limits of every group from the model.
-    fn set(&mut self, model: &Model) {
+    fn set(&mut self, model: &LayerModel) {
         for (i, node) in self.nodes.iter_mut().enumerate() {
             let id = GroupId(i as u32);
             let max = model.tree.get(id).map_or(Max::NONE, |g| g.contract.max);
@@ -112,7 +112,7 @@ impl Ledger {
 
     /// Counts a request that starts to wait, or (without `more`) that no longer waits.
     #[inline]
-    fn count(&mut self, live: &Live, more: bool) {
+    fn count(&mut self, live: &LiveRequest, more: bool) {
         let node = &mut self.nodes[live.group.0 as usize];
         let before = node.waiting[0] + node.waiting[1];
         let side = &mut node.waiting[usize::from(!live.request.op.is_read())];
@@ -131,7 +131,13 @@ impl Ledger {
     }
 
     #[inline]
-    fn released(&mut self, model: &Model, live: &Live, bytes: u64, found: &mut Found) {
+    fn released(
+        &mut self,
+        model: &LayerModel,
+        live: &LiveRequest,
+        bytes: u64,
+        found: &mut Violations,
+    ) {
         let request = &live.request;
         if live.released {
             found.add(format_args!("charged twice: {live:?}"));
@@ -173,7 +179,7 @@ impl Ledger {
     /// Checks that no request is throttled although all limits let it pass before the layer's next
     /// wake-up.
     #[inline]
-    fn polled(&mut self, model: &Model, wake: Option<Wake>, found: &mut Found) {
+    fn polled(&mut self, model: &LayerModel, wake: Option<Wake>, found: &mut Violations) {
         self.wake = wake.map(|w| w.at);
         self.unpolled = None;
         // The last nanosecond at which the layer is not yet awake.
@@ -193,7 +199,7 @@ impl Ledger {
                 // If another wake-up hides the limit's, the wake-up is wrong.
                 let late = self.all_ready(node, direction, model.now)
                     || wake.is_some_and(|w| w.reason == Reason::Limit);
-                found.auditor = if late { Self::NAME } else { Wakes::NAME };
+                found.auditor = if late { Self::NAME } else { WakesAuditor::NAME };
                 found.add(format_args!(
                     "{what} of group {group} wait although all limits let them pass, {wake:?}"
                 ));
@@ -202,17 +208,17 @@ impl Ledger {
     }
 
     #[inline]
-    fn all_ready(&self, node: &Node, direction: usize, at: Instant) -> bool {
+    fn all_ready(&self, node: &GroupLimits, direction: usize, at: Instant) -> bool {
         node.path.iter().all(|&group| {
             let node = &self.nodes[group as usize];
             [direction, COMMON].iter().all(|&side| {
-                let ready = |b: &Bucket| !b.is_limited() || b.is_ready(at);
+                let ready = |b: &LeakyBucket| !b.is_limited() || b.is_ready(at);
                 ready(&node.bytes[side]) && ready(&node.requests[side])
             })
         })
     }
 
-    fn begin(&mut self, model: &Model, call: &Call<'_>) {
+    fn begin(&mut self, model: &LayerModel, call: &Call<'_>) {
         // The layer is late from its wake-up on, or from the first call after which it was not
         // polled.
         let due = [self.wake, self.unpolled].into_iter().flatten().min();
@@ -223,11 +229,11 @@ impl Ledger {
     }
 }
 
-impl Auditor for Ledger {
+impl Auditor for LimitLedger {
     const NAME: &'static str = "ledger";
 
     #[inline]
-    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+    fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Begin(call) => self.begin(model, call),
             Fact::Changed(_, Ok(_)) if self.exact => self.set(model),

@@ -4,17 +4,17 @@
 pub(crate) const NIL: u32 = u32::MAX;
 
 /// The name of a request: the bits of its stream's id, and its cookie.
-pub(super) type Name = (u64, u64);
+pub(super) type RequestName = (u64, u64);
 
 /// A hash table of fixed size with linear probing. It is at most half full, so that a look-up is
 /// short.
 #[derive(Debug)]
-pub(super) struct Index {
-    places: Vec<(Name, u32)>,
+pub(super) struct RequestIndex {
+    places: Vec<(RequestName, u32)>,
     mask: usize,
 }
 
-impl Index {
+impl RequestIndex {
     pub(super) fn new(capacity: u32) -> Self {
         // A power of two lets a mask replace the division.
         let size = (capacity as usize * 2).next_power_of_two();
@@ -25,13 +25,13 @@ impl Index {
     }
 
     #[inline]
-    pub(super) fn get(&self, name: Name) -> u32 {
+    pub(super) fn get(&self, name: RequestName) -> u32 {
         self.places[self.find(name)].1
     }
 
     /// Adds a name that is not in the table.
     #[inline]
-    pub(super) fn insert(&mut self, name: Name, slot: u32) {
+    pub(super) fn insert(&mut self, name: RequestName, slot: u32) {
         let place = self.find(name);
         debug_assert_eq!(self.places[place].1, NIL);
         self.places[place] = (name, slot);
@@ -39,7 +39,7 @@ impl Index {
 
     /// Removes a name, and moves the entries after it up, so that no search ends at the hole.
     #[inline]
-    pub(super) fn remove(&mut self, name: Name) {
+    pub(super) fn remove(&mut self, name: RequestName) {
         let mut hole = self.find(name);
         debug_assert_ne!(self.places[hole].1, NIL);
         let mut at = hole;
@@ -61,7 +61,7 @@ impl Index {
 
     /// Returns the position of a name, or the position at which it would be inserted.
     #[inline]
-    fn find(&self, name: Name) -> usize {
+    fn find(&self, name: RequestName) -> usize {
         let mut at = hash(name) & self.mask;
         while self.places[at].1 != NIL && self.places[at].0 != name {
             at = (at + 1) & self.mask;
@@ -71,7 +71,7 @@ impl Index {
 }
 
 #[inline]
-fn hash((stream, cookie): Name) -> usize {
+fn hash((stream, cookie): RequestName) -> usize {
     // Odd constants of xxHash and the golden ratio spread consecutive cookies. The upper bits are
     // the well mixed ones.
     let mixed = (stream ^ cookie.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn agrees_with_a_map_of_the_standard_library() {
-        let mut index = Index::new(64);
+        let mut index = RequestIndex::new(64);
         let mut map = HashMap::new();
         let mut random = Rng::new(9);
         for step in 0..50_000u32 {

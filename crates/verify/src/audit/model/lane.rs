@@ -5,7 +5,7 @@ use weir_core::{Config, SpaceId, StreamId};
 /// The flushes of one space and hardware queue. At most one flush command of a lane is in the drive
 /// at a time.
 #[derive(Clone, Debug, Default)]
-pub struct Lane {
+pub struct AuditedLane {
     /// Flushes that wait for a command.
     pub flushes: Vec<u32>,
     /// Flushes that are served by the command in flight.
@@ -16,7 +16,7 @@ pub struct Lane {
 
 /// The requests and pieces in a hardware queue.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Queue {
+pub struct HardwareQueue {
     /// The number of pieces in flight, including busy ones.
     pub in_flight: u32,
     /// The number of pieces that the drive returned as busy.

@@ -1,7 +1,7 @@
 //! The externally visible state of a layer: the state of every request, stream, group and tag,
 //! derived from calls, outputs and events.
 //!
-//! All auditors share one [`Model`], so that each auditor contains only its rule. The model follows
+//! All auditors share one [`LayerModel`], so that each auditor contains only its rule. The model follows
 //! every call, output and event without panicking, even if it is wrong. Reporting errors is the
 //! task of the auditors.
 
@@ -10,10 +10,10 @@ mod lane;
 mod tree;
 
 pub(crate) use index::NIL;
-pub use lane::{Lane, Lanes, Queue};
-pub use tree::{Group, Tree};
+pub use lane::{AuditedLane, HardwareQueue, Lanes};
+pub use tree::{AuditedTree, ModelGroup};
 
-use index::Index;
+use index::RequestIndex;
 use weir_core::{
     Completion, Config, Dispatch, Edit, GroupId, Instant, Op, Outcome, Request, SpaceId, StreamId,
     StreamSpec,
@@ -21,7 +21,7 @@ use weir_core::{
 
 /// A request that was accepted and is not completed.
 #[derive(Clone, Copy, Debug)]
-pub struct Live {
+pub struct LiveRequest {
     /// The request as it was submitted.
     pub request: Request,
     /// The group of its stream.
@@ -86,7 +86,7 @@ pub struct Live {
 
 /// The state of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum StreamState {
     /// The stream is open.
     Open,
     /// The stream is open and on hold.
@@ -97,13 +97,13 @@ pub enum State {
 
 /// A stream that is open or draining.
 #[derive(Clone, Copy, Debug)]
-pub struct Stream {
+pub struct ModelStream {
     /// The id of the stream.
     pub id: StreamId,
     /// The group of the stream.
     pub group: GroupId,
     /// The state of the stream.
-    pub state: State,
+    pub state: StreamState,
     /// The number of its live requests.
     pub live: u32,
     /// The number of its requests with bytes left that might be dispatched now if there were space,
@@ -115,7 +115,7 @@ pub struct Stream {
 
 /// A piece that is in flight.
 #[derive(Clone, Copy, Debug)]
-pub struct Flight {
+pub struct ModelFlight {
     /// The piece as it was dispatched.
     pub dispatch: Dispatch,
     /// The slot of its request.
@@ -139,7 +139,7 @@ pub struct Space {
 
 /// The state of a layer as its calls, outputs and events show it.
 #[derive(Debug)]
-pub struct Model {
+pub struct LayerModel {
     /// The configuration of the layer, with its current capacity.
     pub config: Config,
     /// The time, clamped as in the layer.
@@ -147,17 +147,17 @@ pub struct Model {
     /// The number of events so far.
     pub sequence: u64,
     /// The tree of all groups.
-    pub tree: Tree,
+    pub tree: AuditedTree,
     /// The spaces, by slot.
     pub spaces: Vec<Space>,
     /// The flushes, by space and hardware queue.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<AuditedLane>,
     /// The contents of each hardware queue.
-    pub queues: Vec<Queue>,
+    pub queues: Vec<HardwareQueue>,
     /// The assignment of streams to lanes and queues.
     pub layout: Lanes,
     /// The pieces in flight, by tag.
-    pub tags: Vec<Option<Flight>>,
+    pub tags: Vec<Option<ModelFlight>>,
     /// The number of pieces in flight, including busy ones and without stalled ones.
     pub in_flight: u32,
     /// The number of stalled pieces.
@@ -173,13 +173,13 @@ pub struct Model {
     pub in_drive: u32,
     /// The number of live requests beyond those reserved for their stream.
     pub shared: u32,
-    requests: Vec<Live>,
+    requests: Vec<LiveRequest>,
     free: Vec<u32>,
-    index: Index,
-    streams: Vec<Option<Stream>>,
+    index: RequestIndex,
+    streams: Vec<Option<ModelStream>>,
 }
 
-impl Model {
+impl LayerModel {
     /// Creates the model of a layer that was just created.
     pub fn new(config: &Config) -> Self {
         let (limits, layout) = (config.sizes, Lanes::new(config));
@@ -188,10 +188,10 @@ impl Model {
             config: config.clone(),
             now: Instant::ZERO,
             sequence: 0,
-            tree: Tree::new(limits.groups),
+            tree: AuditedTree::new(limits.groups),
             spaces: vec![Space::default(); limits.spaces as usize],
-            lanes: vec![Lane::default(); layout.count()],
-            queues: vec![Queue::default(); config.drive.queues.into()],
+            lanes: vec![AuditedLane::default(); layout.count()],
+            queues: vec![HardwareQueue::default(); config.drive.queues.into()],
             layout,
             tags: vec![None; tags],
             in_flight: 0,
@@ -203,7 +203,7 @@ impl Model {
             shared: 0,
             requests: Vec::with_capacity(limits.requests as usize),
             free: Vec::with_capacity(limits.requests as usize),
-            index: Index::new(limits.requests.max(1)),
+            index: RequestIndex::new(limits.requests.max(1)),
             streams: vec![None; limits.streams as usize],
         }
     }
@@ -215,34 +215,34 @@ impl Model {
     }
 
     /// Returns the live request in a slot.
-    pub fn request(&self, slot: u32) -> &Live {
+    pub fn request(&self, slot: u32) -> &LiveRequest {
         &self.requests[slot as usize]
     }
 
     /// Returns a stream that is open or draining.
-    pub fn stream(&self, id: StreamId) -> Option<&Stream> {
+    pub fn stream(&self, id: StreamId) -> Option<&ModelStream> {
         self.in_slot(id.slot()).filter(|s| s.id == id)
     }
 
     /// Returns the stream in a slot, whichever it is.
-    pub fn in_slot(&self, slot: u32) -> Option<&Stream> {
+    pub fn in_slot(&self, slot: u32) -> Option<&ModelStream> {
         self.streams.get(slot as usize)?.as_ref()
     }
 
     /// Returns all streams that are open or draining.
-    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
+    pub fn streams(&self) -> impl Iterator<Item = &ModelStream> {
         self.streams.iter().flatten()
     }
 
     /// Returns the live requests of a stream, oldest first.
-    pub fn requests_of(&self, stream: &Stream) -> impl Iterator<Item = u32> + '_ {
+    pub fn requests_of(&self, stream: &ModelStream) -> impl Iterator<Item = u32> + '_ {
         let some = |slot: u32| (slot != NIL).then_some(slot);
         std::iter::successors(some(stream.first), move |&s| some(self.request(s).next))
     }
 
     /// Returns all live requests with their slots.
-    pub fn live_requests(&self) -> impl Iterator<Item = (u32, &Live)> {
-        let named = |(i, l): (usize, &'_ Live)| l.in_use.then_some(i as u32);
+    pub fn live_requests(&self) -> impl Iterator<Item = (u32, &LiveRequest)> {
+        let named = |(i, l): (usize, &'_ LiveRequest)| l.in_use.then_some(i as u32);
         let slots = self.requests.iter().enumerate().filter_map(named);
         slots.map(|slot| (slot, self.request(slot)))
     }
@@ -272,10 +272,10 @@ impl Model {
     }
 
     pub(crate) fn opened(&mut self, id: StreamId, spec: StreamSpec) {
-        let stream = Stream {
+        let stream = ModelStream {
             id,
             group: spec.group,
-            state: State::Open,
+            state: StreamState::Open,
             live: 0,
             sendable: 0,
             first: NIL,
@@ -292,7 +292,7 @@ impl Model {
         };
         // The list is walked by hand, because giving up a request may remove it.
         let mut next = stream.first;
-        self.set_state(id, State::Closing);
+        self.set_state(id, StreamState::Closing);
         while next != NIL {
             let slot = next;
             next = self.request(slot).next;
@@ -305,8 +305,15 @@ impl Model {
         let Some(stream) = self.stream(id) else {
             return;
         };
-        if stream.state != State::Closing {
-            self.set_state(id, if held { State::Held } else { State::Open });
+        if stream.state != StreamState::Closing {
+            self.set_state(
+                id,
+                if held {
+                    StreamState::Held
+                } else {
+                    StreamState::Open
+                },
+            );
         }
     }
 
@@ -320,7 +327,7 @@ impl Model {
             return None;
         }
         self.sequence += 1;
-        let live = Live {
+        let live = LiveRequest {
             request: *request,
             group: stream.group,
             submitted: self.now,
@@ -335,7 +342,7 @@ impl Model {
             dispatched: None,
             ended: self.now,
             failure: None,
-            was_held: stream.state == State::Held,
+            was_held: stream.state == StreamState::Held,
             riding: false,
             offset: request.offset,
             length: request.length,
@@ -505,7 +512,7 @@ impl Model {
             return;
         };
         let before = *place;
-        *place = Some(Flight {
+        *place = Some(ModelFlight {
             dispatch: *dispatch,
             slot,
             sequence: self.requests[slot as usize].sequence,
@@ -557,7 +564,7 @@ impl Model {
             return;
         }
         // A forged queue index is counted in a queue that nobody reads.
-        let mut nowhere = Queue::default();
+        let mut nowhere = HardwareQueue::default();
         let queue = self.queues.get_mut(usize::from(flight.dispatch.queue.0));
         let queue = queue.unwrap_or(&mut nowhere);
         let Some(outcome) = completion.outcome else {
@@ -584,7 +591,7 @@ impl Model {
     }
 
     /// Returns the pieces of a space in flight that have not stalled.
-    fn flights_of(&self, space: SpaceId) -> impl Iterator<Item = &Flight> {
+    fn flights_of(&self, space: SpaceId) -> impl Iterator<Item = &ModelFlight> {
         let flights = self.tags.iter().flatten();
         flights.filter(move |f| f.dispatch.space == space && !f.stalled)
     }
@@ -694,7 +701,7 @@ impl Model {
         sound
     }
 
-    fn set_state(&mut self, id: StreamId, state: State) {
+    fn set_state(&mut self, id: StreamId, state: StreamState) {
         let Some(Some(stream)) = self.streams.get_mut(id.slot() as usize) else {
             return;
         };
@@ -705,7 +712,7 @@ impl Model {
             // A request that could be sent in the old state may not be sendable in the new one.
             self.count(slot, before, false);
             let live = &mut self.requests[slot as usize];
-            live.was_held |= state == State::Held;
+            live.was_held |= state == StreamState::Held;
             next = live.next;
             self.count(slot, state, true);
         }
@@ -713,7 +720,7 @@ impl Model {
 
     fn forget_if_drained(&mut self, id: StreamId) {
         if let Some(slot) = self.streams.get_mut(id.slot() as usize)
-            && slot.is_some_and(|s| s.id == id && s.state == State::Closing && s.live == 0)
+            && slot.is_some_and(|s| s.id == id && s.state == StreamState::Closing && s.live == 0)
         {
             *slot = None;
         }
@@ -721,7 +728,7 @@ impl Model {
 
     /// Changes a request, and updates the counters with it.
     #[inline]
-    fn update(&mut self, slot: u32, change: impl FnOnce(&mut Live)) {
+    fn update(&mut self, slot: u32, change: impl FnOnce(&mut LiveRequest)) {
         let state = self.state_of(slot);
         self.count(slot, state, false);
         change(&mut self.requests[slot as usize]);
@@ -729,13 +736,13 @@ impl Model {
     }
 
     #[inline]
-    fn state_of(&self, slot: u32) -> State {
+    fn state_of(&self, slot: u32) -> StreamState {
         let id = self.request(slot).request.stream;
-        self.stream(id).map_or(State::Closing, |s| s.state)
+        self.stream(id).map_or(StreamState::Closing, |s| s.state)
     }
 
     #[inline]
-    fn is_sendable(live: &Live, state: State) -> bool {
+    fn is_sendable(live: &LiveRequest, state: StreamState) -> bool {
         live.released
             && !live.throttled
             && !live.given_up
@@ -744,13 +751,13 @@ impl Model {
             // Flushes of a stalled space may still be sent. Other requests are probes, which are
             // counted elsewhere.
             && (live.request.op == Op::Flush || !live.in_stalled_space)
-            && state == State::Open
+            && state == StreamState::Open
     }
 
     /// Counts a request among those that might be dispatched, or (without `more`) removes it from
     /// the count.
     #[inline]
-    fn count(&mut self, slot: u32, state: State, more: bool) {
+    fn count(&mut self, slot: u32, state: StreamState, more: bool) {
         let live = &self.requests[slot as usize];
         if !Self::is_sendable(live, state) {
             return;
@@ -811,7 +818,7 @@ impl Model {
 
     /// Ends a command, and with it all requests merged into it.
     fn end_members(&mut self, leader: u32) {
-        let Live { ended, failure, .. } = *self.request(leader);
+        let LiveRequest { ended, failure, .. } = *self.request(leader);
         let members: Vec<u32> = self.members(leader).collect();
         self.part(leader);
         for slot in std::iter::once(leader).chain(members) {

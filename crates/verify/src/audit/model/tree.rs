@@ -4,7 +4,7 @@ use weir_core::{Contract, Edit, GroupId, ROOT};
 
 /// A group of the tree.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct ModelGroup {
     /// The parent of the group. The root is its own parent.
     pub parent: GroupId,
     /// The contract of the group.
@@ -14,13 +14,13 @@ pub struct Group {
 /// The tree of groups. It follows the changes that the layer accepted, and auditors check whether
 /// they should have been accepted.
 #[derive(Clone, Debug)]
-pub struct Tree {
-    groups: Vec<Option<Group>>,
+pub struct AuditedTree {
+    groups: Vec<Option<ModelGroup>>,
 }
 
-impl Tree {
+impl AuditedTree {
     pub(super) fn new(capacity: u32) -> Self {
-        let root = Group {
+        let root = ModelGroup {
             // The root is its own parent, which ends every path.
             parent: ROOT,
             contract: Contract::DEFAULT,
@@ -36,13 +36,13 @@ impl Tree {
     }
 
     /// Returns the group in a slot.
-    pub fn get(&self, id: GroupId) -> Option<&Group> {
+    pub fn get(&self, id: GroupId) -> Option<&ModelGroup> {
         self.groups.get(id.0 as usize)?.as_ref()
     }
 
     /// Returns all groups except the root, in the order of their slots.
-    pub fn iter(&self) -> impl Iterator<Item = (GroupId, &Group)> {
-        let named = |(i, g): (usize, &'_ Option<Group>)| g.as_ref().map(|_| GroupId(i as u32));
+    pub fn iter(&self) -> impl Iterator<Item = (GroupId, &ModelGroup)> {
+        let named = |(i, g): (usize, &'_ Option<ModelGroup>)| g.as_ref().map(|_| GroupId(i as u32));
         self.groups
             .iter()
             .enumerate()
@@ -68,7 +68,7 @@ impl Tree {
                 let fits = self.get(parent).is_some()
                     && matches!(self.groups.get(id.0 as usize), Some(None));
                 if fits {
-                    self.groups[id.0 as usize] = Some(Group { parent, contract });
+                    self.groups[id.0 as usize] = Some(ModelGroup { parent, contract });
                 }
                 fits
             }

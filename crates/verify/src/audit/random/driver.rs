@@ -1,7 +1,9 @@
 //! The driver of random operations on an audited layer.
 
-use super::Source;
-use super::plan::{Operation, Plan, add_group, capacity, draw_contract, set_knobs, set_space};
+use super::DecisionSource;
+use super::plan::{
+    RandomOperation, RandomPlan, add_group, capacity, draw_contract, set_knobs, set_space,
+};
 use crate::audit::Audited;
 use weir_core::{
     Completion, Edit, Flags, GroupId, Instant, Op, Output, Priority, PriorityClass, Request,
@@ -10,9 +12,9 @@ use weir_core::{
 
 /// A driver that performs random operations on one layer.
 #[derive(Debug)]
-pub(super) struct Driver<'a, S> {
+pub(super) struct RandomDriver<'a, S> {
     source: &'a mut S,
-    plan: Plan,
+    plan: RandomPlan,
     pub(super) layer: Audited,
     now: Instant,
     wake: Option<Wake>,
@@ -27,8 +29,8 @@ pub(super) struct Driver<'a, S> {
     weight: u64,
 }
 
-impl<'a, S: Source> Driver<'a, S> {
-    pub(super) fn new(source: &'a mut S, plan: Plan, layer: Audited) -> Self {
+impl<'a, S: DecisionSource> RandomDriver<'a, S> {
+    pub(super) fn new(source: &'a mut S, plan: RandomPlan, layer: Audited) -> Self {
         let mut driver = Self {
             source,
             layer,
@@ -58,17 +60,17 @@ impl<'a, S: Source> Driver<'a, S> {
     pub(super) fn step(&mut self) {
         self.pass_time();
         match self.operation() {
-            Operation::Submit => self.submit(),
-            Operation::Complete => self.complete(),
-            Operation::Open => self.open(),
-            Operation::Close => self.close(),
-            Operation::Hold => self.hold(),
-            Operation::Cancel => self.cancel(),
-            Operation::Change => self.change(),
-            Operation::Stray => self.stray(),
-            Operation::Stale => self.stale(),
-            Operation::Stall => self.stall(),
-            Operation::Nothing => {}
+            RandomOperation::Submit => self.submit(),
+            RandomOperation::Complete => self.complete(),
+            RandomOperation::Open => self.open(),
+            RandomOperation::Close => self.close(),
+            RandomOperation::Hold => self.hold(),
+            RandomOperation::Cancel => self.cancel(),
+            RandomOperation::Change => self.change(),
+            RandomOperation::Stray => self.complete_stray_tags(),
+            RandomOperation::Stale => self.use_stale_stream(),
+            RandomOperation::Stall => self.stall(),
+            RandomOperation::Nothing => {}
         }
         // Occasionally time goes backwards, which the layer must treat as standing still.
         if self.source.below(512) == 511 {
@@ -137,15 +139,15 @@ impl<'a, S: Source> Driver<'a, S> {
         self.open();
     }
 
-    fn operation(&mut self) -> Operation {
+    fn operation(&mut self) -> RandomOperation {
         let mut left = self.source.below(self.weight);
-        for (operation, weight) in Operation::ALL.into_iter().zip(self.plan.weights) {
+        for (operation, weight) in RandomOperation::ALL.into_iter().zip(self.plan.weights) {
             if left < weight {
                 return operation;
             }
             left -= weight;
         }
-        Operation::Nothing
+        RandomOperation::Nothing
     }
 
     fn pass_time(&mut self) {
@@ -264,13 +266,13 @@ impl<'a, S: Source> Driver<'a, S> {
                 request.flags = Flags::from_bits(request.flags.bits() & !Flags::FUA.bits());
             }
             match self.requests.last() {
-                Some(&last) if !self.source.once_in(3) => self.put_beside(&mut request, &last),
-                _ => self.adjoin(&mut request),
+                Some(&last) if !self.source.once_in(3) => self.make_adjacent(&mut request, &last),
+                _ => self.make_adjacent_to_live(&mut request),
             }
         }
         self.cookie += 1;
         if self.source.once_in(128) {
-            self.spoil(&mut request);
+            self.corrupt_request(&mut request);
         }
         request
     }
@@ -285,7 +287,7 @@ impl<'a, S: Source> Driver<'a, S> {
     }
 
     /// Makes a request a neighbour of one that is live, most likely of the same stream and kind.
-    fn adjoin(&mut self, request: &mut Request) {
+    fn make_adjacent_to_live(&mut self, request: &mut Request) {
         let model = self.layer.observer().audit.model();
         let streams = model.streams().count().max(1) as u64;
         let own = !self.source.once_in(4);
@@ -306,11 +308,11 @@ impl<'a, S: Source> Driver<'a, S> {
         let Some(other) = last.map(|slot| model.request(slot).request) else {
             return;
         };
-        self.put_beside(request, &other);
+        self.make_adjacent(request, &other);
     }
 
     /// Makes a request a neighbour of another one, most likely in its space.
-    fn put_beside(&mut self, request: &mut Request, other: &Request) {
+    fn make_adjacent(&mut self, request: &mut Request, other: &Request) {
         if other.op == Op::Flush {
             return;
         }
@@ -335,7 +337,7 @@ impl<'a, S: Source> Driver<'a, S> {
     }
 
     /// Changes a request so that the layer may have to refuse it.
-    fn spoil(&mut self, request: &mut Request) {
+    fn corrupt_request(&mut self, request: &mut Request) {
         match self.source.below(6) {
             0 => request.length ^= 1 << self.source.below(32),
             1 => request.offset = u64::MAX - self.source.below(1 << 20),
@@ -457,7 +459,7 @@ impl<'a, S: Source> Driver<'a, S> {
     }
 
     /// Completes tags that are not in flight, and completes one in flight twice.
-    fn stray(&mut self) {
+    fn complete_stray_tags(&mut self) {
         let tags = self.layer.observer().audit.model().tags.len() as u64;
         // Two tags beyond the drive's are included.
         let tag = Tag(self.source.below(tags + 2) as u32);
@@ -471,7 +473,7 @@ impl<'a, S: Source> Driver<'a, S> {
         self.layer.complete(self.now, &self.completions);
     }
 
-    fn stale(&mut self) {
+    fn use_stale_stream(&mut self) {
         match self.source.below(3) {
             0 => self.layer.close(self.now, self.stale),
             1 => self.layer.hold(self.now, self.stale, true),

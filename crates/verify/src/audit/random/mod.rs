@@ -2,19 +2,19 @@
 //!
 //! The drive answers at random. So no durations are checked, and not the part of a promise that is
 //! kept in a second ([`crate::audit::Promise`]). Contracts are checked by the order of dispatches:
-//! [`crate::audit::Precedence`], [`crate::audit::Realtime`] and, with [`Plan::idle`],
+//! [`crate::audit::Precedence`], [`crate::audit::Realtime`] and, with [`RandomPlan::idle`],
 //! [`crate::audit::Idle`].
 
 mod driver;
 mod plan;
 mod source;
 
-pub use plan::{Operation, Plan};
-pub use source::{Bytes, Random, Source};
+pub use plan::{RandomOperation, RandomPlan};
+pub use source::{ByteDecisions, DecisionSource, RandomDecisions};
 
 use crate::audit::found::Violation;
 use crate::audit::{Tally, Witness};
-use driver::Driver;
+use driver::RandomDriver;
 use std::fmt;
 use weir_core::Counters;
 
@@ -33,7 +33,7 @@ pub struct Summary {
 
 /// The description of a run with violations.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
+pub struct RandomFailure {
     /// The seed that reproduces it.
     pub seed: u64,
     /// The number of operations performed before the violation.
@@ -44,7 +44,7 @@ pub struct Failure {
     pub plan: String,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RandomFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, step {}: {}", self.seed, self.steps, self.plan)?;
         for violation in &self.violations {
@@ -54,23 +54,24 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for RandomFailure {}
 
 /// Draws a configuration from `seed`, performs `steps` operations and lets every request complete.
 ///
 /// # Errors
 /// Returns a failure if an auditor found a violation. The same seed and steps reproduce it.
-pub fn run(seed: u64, steps: u64) -> Result<Summary, Box<Failure>> {
-    let mut random = Random::new(seed);
-    let plan = Plan::draw(&mut random);
-    run_plan(&mut random, plan, steps).map_err(|failure| Box::new(Failure { seed, ..failure }))
+pub fn run(seed: u64, steps: u64) -> Result<Summary, Box<RandomFailure>> {
+    let mut random = RandomDecisions::new(seed);
+    let plan = RandomPlan::draw(&mut random);
+    run_plan(&mut random, plan, steps)
+        .map_err(|failure| Box::new(RandomFailure { seed, ..failure }))
 }
 
 /// Performs the same operations as [`run`], but returns the record of every call, up to the end or
 /// the violation.
 pub fn record(seed: u64, steps: u64) -> Vec<u8> {
-    let mut random = Random::new(seed);
-    let plan = Plan::draw(&mut random);
+    let mut random = RandomDecisions::new(seed);
+    let plan = RandomPlan::draw(&mut random);
     let driver = perform(&mut random, plan, steps, true).0;
     let recorder = driver.layer.into_observer().recorder;
     recorder.expect("it was asked for").bytes().to_vec()
@@ -81,7 +82,11 @@ pub fn record(seed: u64, steps: u64) -> Vec<u8> {
 ///
 /// # Errors
 /// Returns a failure if an auditor found a violation.
-pub fn run_plan(source: &mut impl Source, plan: Plan, steps: u64) -> Result<Summary, Failure> {
+pub fn run_plan(
+    source: &mut impl DecisionSource,
+    plan: RandomPlan,
+    steps: u64,
+) -> Result<Summary, RandomFailure> {
     // The plan is consumed by the run, but a failure must show it.
     let drawn = format!("{:?}", plan.config);
     let (driver, done) = perform(source, plan, steps, false);
@@ -94,26 +99,26 @@ pub fn run_plan(source: &mut impl Source, plan: Plan, steps: u64) -> Result<Summ
             seconds: driver.layer.observer().audit.seconds(),
         });
     }
-    Err(Failure {
+    Err(RandomFailure {
         seed: 0,
         steps: done,
-        violations: found.kept().to_vec(),
+        violations: found.violations().to_vec(),
         plan: drawn,
     })
 }
 
-fn perform<S: Source>(
+fn perform<S: DecisionSource>(
     source: &mut S,
-    plan: Plan,
+    plan: RandomPlan,
     steps: u64,
     record: bool,
-) -> (Driver<'_, S>, u64) {
-    let mut layer =
-        Witness::beside(plan.config.clone(), record).expect("only valid configurations are drawn");
+) -> (RandomDriver<'_, S>, u64) {
+    let mut layer = Witness::audited_layer(plan.config.clone(), record)
+        .expect("only valid configurations are drawn");
     if plan.idle {
         layer.observer_mut().audit.watch_idle();
     }
-    let mut driver = Driver::new(source, plan, layer);
+    let mut driver = RandomDriver::new(source, plan, layer);
     let mut done = 0;
     while done < steps && driver.layer.observer().audit.found().is_empty() && !driver.is_exhausted()
     {

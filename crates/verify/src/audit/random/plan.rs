@@ -1,6 +1,6 @@
 //! The plan of a run: a configuration, and the frequencies of events.
 
-use super::{Random, Source};
+use super::{DecisionSource, RandomDecisions};
 use weir_core::elevator;
 use weir_core::tunable::Tuned;
 use weir_core::{
@@ -11,13 +11,13 @@ use weir_core::{
 /// A drawn configuration and the frequencies of operations. Every run draws its own plan, so that
 /// all combinations occur sooner or later.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct RandomPlan {
     /// The configuration of the layer.
     pub config: Config,
     /// The initial groups, spaces and contracts, which the driver applies one by one.
     pub edits: Vec<Edit>,
-    /// The relative frequency of each kind of operation, see [`Operation`].
-    pub weights: [u64; Operation::ALL.len()],
+    /// The relative frequency of each kind of operation, see [`RandomOperation`].
+    pub weights: [u64; RandomOperation::ALL.len()],
     /// The maximum length of a request in bytes.
     pub length_max: u64,
     /// The maximum step of time, in nanoseconds.
@@ -39,7 +39,7 @@ pub struct Plan {
 listed! {
     /// The kinds of operations of a random run.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub enum Operation {
+    pub enum RandomOperation {
         /// Submits a batch of requests.
         Submit,
         /// Completes a batch, in any order.
@@ -65,9 +65,9 @@ listed! {
     }
 }
 
-impl Plan {
+impl RandomPlan {
     /// Draws a plan from a source of decisions.
-    pub fn draw<S: Source>(source: &mut S) -> Self {
+    pub fn draw<S: DecisionSource>(source: &mut S) -> Self {
         let (sizes, drive) = (sizes(source), drive(source));
         let config = Config::of(elevator(source)).sizes(sizes).drive(drive);
         let groups = config.sizes.groups;
@@ -101,12 +101,12 @@ impl Plan {
         // `source`, so that older seeds draw the same runs as before.
         let mix = |seed: u64, weight: &u64| seed.wrapping_mul(1_009).wrapping_add(*weight);
         let seed = weights.iter().fold(0, mix);
-        let mut of_controllers = Random::new(seed);
+        let mut of_controllers = RandomDecisions::new(seed);
         config.controllers.cost = draw_cost(&mut of_controllers);
         config.controllers.slices = draw_slices(&mut of_controllers);
         if !config.merge.is_on() && !config.merge.ahead && of_controllers.once_in(3) {
             config.sizes.stalled = of_controllers.magnitude(128) as u32;
-            weights[Operation::Stall as usize] = 1 + of_controllers.magnitude(400);
+            weights[RandomOperation::Stall as usize] = 1 + of_controllers.magnitude(400);
         }
         Self {
             edits,
@@ -126,7 +126,7 @@ impl Plan {
 
 /// Draws `io.cost`, once in four runs. The stated speed of the drive may be far from the real one,
 /// but not so low that requests wait for days.
-fn draw_cost(source: &mut impl Source) -> Option<control::cost::Config> {
+fn draw_cost(source: &mut impl DecisionSource) -> Option<control::cost::Config> {
     if !source.once_in(4) {
         return None;
     }
@@ -150,7 +150,7 @@ fn draw_cost(source: &mut impl Source) -> Option<control::cost::Config> {
 }
 
 /// Draws limits that count in slices, once in four runs.
-fn draw_slices(source: &mut impl Source) -> Option<control::slices::Config> {
+fn draw_slices(source: &mut impl DecisionSource) -> Option<control::slices::Config> {
     if !source.once_in(4) {
         return None;
     }
@@ -160,7 +160,7 @@ fn draw_slices(source: &mut impl Source) -> Option<control::slices::Config> {
 }
 
 /// Draws the merging of requests, which is off in half of the runs.
-fn draw_merge(source: &mut impl Source, elevator: &elevator::Config) -> merge::Config {
+fn draw_merge(source: &mut impl DecisionSource, elevator: &elevator::Config) -> merge::Config {
     if !elevator.merges() || source.once_in(2) {
         return merge::Config::OFF;
     }
@@ -172,7 +172,7 @@ fn draw_merge(source: &mut impl Source, elevator: &elevator::Config) -> merge::C
     }
 }
 
-fn sizes(source: &mut impl Source) -> Sizes {
+fn sizes(source: &mut impl DecisionSource) -> Sizes {
     // The requests must cover the reservations of all streams.
     let streams = source.magnitude(24) as u32;
     let reserved = source.below(4) as u32;
@@ -190,7 +190,7 @@ fn sizes(source: &mut impl Source) -> Sizes {
     }
 }
 
-fn drive(source: &mut impl Source) -> DriveShape {
+fn drive(source: &mut impl DecisionSource) -> DriveShape {
     DriveShape {
         queues: 1 + source.below(3) as u16,
         tags: source.magnitude(32) as u16,
@@ -201,7 +201,7 @@ fn drive(source: &mut impl Source) -> DriveShape {
 }
 
 /// Draws one of all elevators, in half of the cases with its defaults.
-fn elevator(source: &mut impl Source) -> elevator::Config {
+fn elevator(source: &mut impl DecisionSource) -> elevator::Config {
     let kind = &elevator::KINDS[source.below(elevator::KINDS.len() as u64) as usize];
     let mut config = (kind.default)();
     if let Some(tuned) = config.tuned_mut()
@@ -214,7 +214,7 @@ fn elevator(source: &mut impl Source) -> elevator::Config {
 
 /// Draws tunables. Each is sometimes its default, sometimes its minimum, and otherwise of any order
 /// of magnitude up to well above its default.
-fn tunables(source: &mut impl Source, tuned: &mut dyn Tuned) {
+fn tunables(source: &mut impl DecisionSource, tuned: &mut dyn Tuned) {
     // Values of a small range (flags, small counts) are equally likely.
     const FEW: u64 = 64;
     for (place, tunable) in tuned.tunables().iter().enumerate() {
@@ -230,7 +230,7 @@ fn tunables(source: &mut impl Source, tuned: &mut dyn Tuned) {
     tuned.bound();
 }
 
-pub(super) fn set_space(source: &mut impl Source, id: u32) -> Edit {
+pub(super) fn set_space(source: &mut impl DecisionSource, id: u32) -> Edit {
     // One space in 16 does not exist at first.
     let size = (!source.once_in(16)).then(|| source.magnitude(1 << 40).max(1 << 24));
     Edit::SetSpace {
@@ -239,7 +239,7 @@ pub(super) fn set_space(source: &mut impl Source, id: u32) -> Edit {
     }
 }
 
-pub(super) fn add_group(source: &mut impl Source, config: &Config, id: u32) -> Edit {
+pub(super) fn add_group(source: &mut impl DecisionSource, config: &Config, id: u32) -> Edit {
     // Half of the groups are children of the root. The parent of the others is a group of smaller
     // number, which may not exist.
     let parent = if source.once_in(2) {
@@ -254,7 +254,7 @@ pub(super) fn add_group(source: &mut impl Source, config: &Config, id: u32) -> E
     }
 }
 
-pub(super) fn capacity(source: &mut impl Source) -> Option<Capacity> {
+pub(super) fn capacity(source: &mut impl DecisionSource) -> Option<Capacity> {
     (!source.once_in(8)).then(|| {
         let (read, write) = (source.magnitude(1 << 34), source.magnitude(1 << 34));
         let mut requests = |seldom| source.sometimes(seldom, |s| s.magnitude(1 << 22));
@@ -270,7 +270,7 @@ pub(super) fn capacity(source: &mut impl Source) -> Option<Capacity> {
 
 /// Draws a contract. Its share is mostly within the range of the elevator, which ends at 1000 for
 /// `bfq`.
-pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contract {
+pub(super) fn draw_contract(source: &mut impl DecisionSource, config: &Config) -> Contract {
     let share_max = u64::from(config.elevator.share_max());
     let odd = source.once_in(64);
     let (min, min_iops) = match source.below(16) {
@@ -297,7 +297,7 @@ pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contra
 }
 
 /// Draws the knobs of a group, which are mostly absent.
-pub(super) fn set_knobs(source: &mut impl Source, id: u32) -> Option<Edit> {
+pub(super) fn set_knobs(source: &mut impl DecisionSource, id: u32) -> Option<Edit> {
     let latency = source.sometimes(8, |s| Span::from_nanos(s.magnitude(1 << 24)));
     let knobs = Knobs {
         latency,
@@ -307,7 +307,7 @@ pub(super) fn set_knobs(source: &mut impl Source, id: u32) -> Option<Edit> {
     (knobs != Knobs::NONE || source.once_in(8)).then_some(Edit::SetKnobs { id, knobs })
 }
 
-fn draw_max<S: Source>(source: &mut S) -> Max {
+fn draw_max<S: DecisionSource>(source: &mut S) -> Max {
     let bytes = |source: &mut S| source.unless(2, |s| 1_000 + s.magnitude(1 << 33));
     let iops = |source: &mut S| source.unless(2, |s| s.magnitude(1 << 22));
     Max {

@@ -3,7 +3,7 @@
 use weir_core::random::SplitMix;
 
 /// A source of the decisions of a run.
-pub trait Source {
+pub trait DecisionSource {
     /// Returns a number below `n`, which must be at least 1.
     fn below(&mut self, n: u64) -> u64;
 
@@ -50,9 +50,9 @@ pub trait Source {
 
 /// Random numbers of a seed, as a source of decisions.
 #[derive(Clone, Debug)]
-pub struct Random(SplitMix);
+pub struct RandomDecisions(SplitMix);
 
-impl Random {
+impl RandomDecisions {
     /// Creates the source of a seed.
     pub fn new(seed: u64) -> Self {
         Self(SplitMix::new(seed))
@@ -65,7 +65,7 @@ impl Random {
     }
 }
 
-impl Source for Random {
+impl DecisionSource for RandomDecisions {
     #[inline]
     fn below(&mut self, n: u64) -> u64 {
         // Multiplication instead of a remainder, which is faster and nearly unbiased (Lemire,
@@ -81,18 +81,18 @@ impl Source for Random {
 /// Bytes as a source of decisions. Each decision uses as few bytes as possible, so that small
 /// changes of the bytes are small changes of the run.
 #[derive(Clone, Debug)]
-pub struct Bytes<'a> {
+pub struct ByteDecisions<'a> {
     left: &'a [u8],
 }
 
-impl<'a> Bytes<'a> {
+impl<'a> ByteDecisions<'a> {
     /// Creates a source of the decisions in `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { left: bytes }
     }
 }
 
-impl Source for Bytes<'_> {
+impl DecisionSource for ByteDecisions<'_> {
     fn below(&mut self, n: u64) -> u64 {
         // As many bytes are taken as the bound needs.
         let (mut value, mut most) = (0u64, n - 1);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_numbers_of_a_seed_never_change() {
-        let mut random = Random::new(1);
+        let mut random = RandomDecisions::new(1);
         assert_eq!(random.bits(), 0x910A_2DEC_8902_5CC1);
         let below: Vec<u64> = (0..8).map(|_| random.below(100)).collect();
         assert_eq!(below, [74, 97, 44, 44, 76, 87, 52, 28]);
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn numbers_stay_below_their_bound() {
         let bytes: Vec<u8> = (0..=255).cycle().take(5_000).collect();
-        let (mut random, mut bytes) = (Random::new(5), Bytes::new(&bytes));
+        let (mut random, mut bytes) = (RandomDecisions::new(5), ByteDecisions::new(&bytes));
         for n in (1..300).chain([1 << 16, (1 << 40) + 1, u64::MAX]) {
             assert!(random.below(n) < n && bytes.below(n) < n);
             assert!(

@@ -1,27 +1,27 @@
 //! Scenes of contracts: promises in requests and of tenants, the realtime class, the idle class,
 //! and changes of contracts.
 
-use super::draft::{Draft, FITTING, PROMISABLE};
+use super::draft::{FITTING, PROMISABLE, SceneDraft};
 use super::kinds::{MS, SIZES, share};
-use super::{Scene, Step, Watch};
-use crate::audit::random::{Random, Source};
+use super::{SceneStep, SceneWatch, SteadyScene};
+use crate::audit::random::{DecisionSource, RandomDecisions};
 use weir_core::{Class, GroupId, Instant, ROOT, Span};
 
-const fn promises(least: u64) -> Watch {
-    Watch::Promises {
+const fn promises(least: u64) -> SceneWatch {
+    SceneWatch::Promises {
         from: Instant::ZERO,
         least,
     }
 }
 
 /// Draws the speed of a drive that reaches its stated capacity or more, in percent of the capacity.
-fn fast_enough(random: &mut Random) -> u64 {
+fn fast_enough(random: &mut RandomDecisions) -> u64 {
     random.pick(&[100, 100, 200, 400])
 }
 
-pub(super) fn requests(random: &mut Random) -> Scene {
+pub(super) fn requests(random: &mut RandomDecisions) -> SteadyScene {
     let speed = fast_enough(random);
-    let mut draft = Draft::new(random, speed, vec![promises(1_000)]);
+    let mut draft = SceneDraft::new(random, speed, vec![promises(1_000)]);
     draft.promised_requests(300_000, 1);
     for _ in 0..2 + draft.random.below(6) {
         match draft.random.below(4) {
@@ -41,7 +41,7 @@ pub(super) fn requests(random: &mut Random) -> Scene {
 
 /// Adds a tenant with members, some with a min of their own. The tenant's min is at least the sum
 /// of its members' mins.
-fn tenant(draft: &mut Draft<'_>, most: u64) {
+fn tenant(draft: &mut SceneDraft<'_>, most: u64) {
     let part = draft.take(most);
     let (min, own) = (draft.bytes(part), draft.share());
     let tenant = draft.group(ROOT, own.min(min));
@@ -67,9 +67,9 @@ fn tenant(draft: &mut Draft<'_>, most: u64) {
     }
 }
 
-pub(super) fn tenants(random: &mut Random) -> Scene {
+pub(super) fn tenants(random: &mut RandomDecisions) -> SteadyScene {
     let speed = fast_enough(random);
-    let mut draft = Draft::new(random, speed, vec![promises(1_000)]);
+    let mut draft = SceneDraft::new(random, speed, vec![promises(1_000)]);
     for _ in 0..=draft.random.below(3) {
         tenant(&mut draft, 500_000);
     }
@@ -84,9 +84,14 @@ pub(super) fn tenants(random: &mut Random) -> Scene {
 
 /// Draws realtime clients among others. `bursts` are the possible bursts of their limits in
 /// milliseconds, and `sizes` their request sizes.
-fn among_others(random: &mut Random, watch: Vec<Watch>, bursts: &[u64], sizes: &[u32]) -> Scene {
+fn among_others(
+    random: &mut RandomDecisions,
+    watch: Vec<SceneWatch>,
+    bursts: &[u64],
+    sizes: &[u32],
+) -> SteadyScene {
     let speed = fast_enough(random);
-    let mut draft = Draft::new(random, speed, watch);
+    let mut draft = SceneDraft::new(random, speed, watch);
     for _ in 0..=draft.random.below(2) {
         let burst = draft.random.pick(bursts);
         draft.realtime(400_000, Span::from_millis(burst), sizes);
@@ -104,26 +109,26 @@ fn among_others(random: &mut Random, watch: Vec<Watch>, bursts: &[u64], sizes: &
     draft.scene
 }
 
-pub(super) fn realtime(random: &mut Random) -> Scene {
+pub(super) fn realtime(random: &mut RandomDecisions) -> SteadyScene {
     among_others(random, vec![], &[0], FITTING)
 }
 
-pub(super) fn realtime_beside(random: &mut Random) -> Scene {
+pub(super) fn realtime_beside(random: &mut RandomDecisions) -> SteadyScene {
     among_others(random, vec![promises(1_000)], &[0], FITTING)
 }
 
-pub(super) fn realtime_bursts(random: &mut Random) -> Scene {
+pub(super) fn realtime_bursts(random: &mut RandomDecisions) -> SteadyScene {
     among_others(random, vec![promises(1_000)], &[10, 100], FITTING)
 }
 
-pub(super) fn realtime_large(random: &mut Random) -> Scene {
+pub(super) fn realtime_large(random: &mut RandomDecisions) -> SteadyScene {
     among_others(random, vec![promises(1_000)], &[0], &SIZES[3..])
 }
 
 /// Draws a realtime client whose limit lets it take the whole drive, because it sends promised
 /// bytes in minimal requests.
-pub(super) fn realtime_small(random: &mut Random) -> Scene {
-    let mut draft = Draft::new(random, 100, vec![promises(1_000)]);
+pub(super) fn realtime_small(random: &mut RandomDecisions) -> SteadyScene {
+    let mut draft = SceneDraft::new(random, 100, vec![promises(1_000)]);
     draft.realtime(600_000, Span::ZERO, &[4096]);
     for client in &mut draft.scene.clients {
         client.depth = 32;
@@ -136,9 +141,9 @@ pub(super) fn realtime_small(random: &mut Random) -> Scene {
 
 /// Draws promised clients, and a realtime one if `realtime` is true, on a drive that is slower than
 /// stated.
-fn slow(random: &mut Random, realtime: bool) -> Scene {
+fn slow(random: &mut RandomDecisions, realtime: bool) -> SteadyScene {
     let speed = random.pick(&[25, 50]);
-    let mut draft = Draft::new(random, speed, vec![]);
+    let mut draft = SceneDraft::new(random, speed, vec![]);
     if realtime {
         draft.realtime(600_000, Span::ZERO, FITTING);
         if draft.random.once_in(2) {
@@ -159,18 +164,18 @@ fn slow(random: &mut Random, realtime: bool) -> Scene {
     draft.scene
 }
 
-pub(super) fn slow_drive(random: &mut Random) -> Scene {
+pub(super) fn slow_drive(random: &mut RandomDecisions) -> SteadyScene {
     slow(random, false)
 }
 
-pub(super) fn slow_realtime(random: &mut Random) -> Scene {
+pub(super) fn slow_realtime(random: &mut RandomDecisions) -> SteadyScene {
     slow(random, true)
 }
 
 /// Draws tenants of equal share, each with an ordinary client and one of the idle class.
-pub(super) fn idle_members(random: &mut Random) -> Scene {
+pub(super) fn idle_members(random: &mut RandomDecisions) -> SteadyScene {
     let speed = fast_enough(random);
-    let mut draft = Draft::new(random, speed, vec![Watch::Idle]);
+    let mut draft = SceneDraft::new(random, speed, vec![SceneWatch::Idle]);
     for _ in 0..2 + draft.random.below(2) {
         let contract = draft.share();
         let tenant = draft.group(ROOT, contract);
@@ -188,9 +193,9 @@ pub(super) fn idle_members(random: &mut Random) -> Scene {
     draft.scene
 }
 
-pub(super) fn idle_deep(random: &mut Random) -> Scene {
+pub(super) fn idle_deep(random: &mut RandomDecisions) -> SteadyScene {
     let speed = random.pick(&[50, 100, 200]);
-    let mut draft = Draft::new(random, speed, vec![Watch::Idle]);
+    let mut draft = SceneDraft::new(random, speed, vec![SceneWatch::Idle]);
     for _ in 0..=draft.random.below(3) {
         let class = draft.random.pick(&[Class::BestEffort, Class::Idle]);
         let own = draft.random.pick(&[1, 100, 10_000]);
@@ -211,9 +216,9 @@ pub(super) fn idle_deep(random: &mut Random) -> Scene {
 
 /// Draws contracts of all kinds with all possible events. Those of the classes realtime and idle
 /// are included if `classes` is true.
-fn restless(random: &mut Random, classes: bool) -> Scene {
+fn restless(random: &mut RandomDecisions, classes: bool) -> SteadyScene {
     let speed = fast_enough(random);
-    let mut draft = Draft::new(random, speed, vec![promises(1_000), Watch::Idle]);
+    let mut draft = SceneDraft::new(random, speed, vec![promises(1_000), SceneWatch::Idle]);
     draft.scene.drive.error_in = draft.random.pick(&[0, 50, 1_000]);
     draft.scene.drive.busy_in = draft.random.pick(&[0, 1_000]);
     draft.scene.duration = Span::from_millis(4_000);
@@ -239,17 +244,17 @@ fn restless(random: &mut Random, classes: bool) -> Scene {
     draft.scene
 }
 
-pub(super) fn unrest(random: &mut Random) -> Scene {
+pub(super) fn unrest(random: &mut RandomDecisions) -> SteadyScene {
     restless(random, false)
 }
 
-pub(super) fn unrest_of_classes(random: &mut Random) -> Scene {
+pub(super) fn unrest_of_classes(random: &mut RandomDecisions) -> SteadyScene {
     restless(random, true)
 }
 
 /// Adds other events to the script, a few of each kind.
-fn disturb(draft: &mut Draft<'_>) {
-    let Draft { random, scene, .. } = draft;
+fn disturb(draft: &mut SceneDraft<'_>) {
+    let SceneDraft { random, scene, .. } = draft;
     let end = scene.duration.as_nanos() / MS;
     let at = |ms: u64| Span::from_millis(ms);
     for client in 0..scene.clients.len() as u32 {
@@ -257,17 +262,17 @@ fn disturb(draft: &mut Draft<'_>) {
         let (from, to) = (from.min(to), from.max(to));
         match random.below(6) {
             0 => {
-                scene.script.push((at(from), Step::Leave(client)));
-                scene.script.push((at(to), Step::Come(client)));
+                scene.script.push((at(from), SceneStep::Disconnect(client)));
+                scene.script.push((at(to), SceneStep::Connect(client)));
             }
             1 => {
-                scene.script.push((at(from), Step::Hold(client, true)));
-                scene.script.push((at(to), Step::Hold(client, false)));
+                scene.script.push((at(from), SceneStep::Hold(client, true)));
+                scene.script.push((at(to), SceneStep::Hold(client, false)));
             }
             2 => {
                 for _ in 0..20 {
                     let when = random.below(end);
-                    scene.script.push((at(when), Step::Cancel(client)));
+                    scene.script.push((at(when), SceneStep::Cancel(client)));
                 }
             }
             _ => {}
@@ -287,8 +292,10 @@ fn disturb(draft: &mut Draft<'_>) {
                 .min_iops(random.below(contract.min_iops + 1))
                 .share(50 + random.below(100) as u16);
             let (when, back) = (random.below(end), random.below(end));
-            scene.script.push((at(when), Step::Change(id, other)));
-            scene.script.push((at(back), Step::Change(id, contract)));
+            scene.script.push((at(when), SceneStep::Change(id, other)));
+            scene
+                .script
+                .push((at(back), SceneStep::Change(id, contract)));
         }
     }
 }

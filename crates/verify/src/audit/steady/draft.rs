@@ -2,8 +2,8 @@
 //! some capacity is left to promise.
 
 use super::kinds::{LINK, base, greedy, link, share};
-use super::{Client, Scene, Watch};
-use crate::audit::random::{Random, Source};
+use super::{SceneClient, SceneWatch, SteadyScene};
+use crate::audit::random::{DecisionSource, RandomDecisions};
 use weir_core::elevator::contract;
 use weir_core::{Capacity, Class, Contract, GroupId, Max, ROOT, Span};
 
@@ -18,20 +18,20 @@ pub(super) const ONE_AT_A_TIME: u64 = 4_000;
 pub(super) const FITTING: &[u32] = &[16 << 10];
 
 /// A scene while it is drawn, with the part of the drive that may still be promised.
-pub(super) struct Draft<'a> {
-    pub(super) random: &'a mut Random,
-    pub(super) scene: Scene,
+pub(super) struct SceneDraft<'a> {
+    pub(super) random: &'a mut RandomDecisions,
+    pub(super) scene: SteadyScene,
     capacity: Capacity,
     /// The part of the drive that may still be promised, in millionths.
     pub(super) left: u64,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> SceneDraft<'a> {
     /// Begins a scene with a drive that reaches `speed` hundredths of its stated capacity.
-    pub(super) fn new(random: &'a mut Random, speed: u64, watch: Vec<Watch>) -> Self {
+    pub(super) fn new(random: &'a mut RandomDecisions, speed: u64, watch: Vec<SceneWatch>) -> Self {
         let config = contract::Config::default()
             .excess(random.pick(&[contract::Excess::Time, contract::Excess::Bytes]));
-        let mut scene = base(random, config, Watch::Idle);
+        let mut scene = base(random, config, SceneWatch::Idle);
         // With both variants, 4 KiB take no longer than a request at the stated rate: 40,000/s or
         // 20,000/s at 250 or 125 MB/s.
         let (write, iops) = random.pick(&[(LINK, 40_000), (LINK / 2, 20_000)]);
@@ -76,22 +76,22 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds a client that reads, or occasionally writes.
-    pub(super) fn client(&mut self, group: GroupId, size: u32, depth: u32) -> &mut Client {
+    pub(super) fn client(&mut self, group: GroupId, size: u32, depth: u32) -> &mut SceneClient {
         let write_in = self.random.pick(&[0, 0, 1, 2, 8]);
         let random = self.random.once_in(2);
-        self.scene.clients.push(Client {
+        self.scene.clients.push(SceneClient {
             group: group.0,
             size,
             depth,
             random,
             write_in,
-            ..Client::default()
+            ..SceneClient::default()
         });
         self.scene.clients.last_mut().expect("it was just added")
     }
 
     /// Adds a client with several long requests outstanding.
-    pub(super) fn streams(&mut self, group: GroupId) -> &mut Client {
+    pub(super) fn streams(&mut self, group: GroupId) -> &mut SceneClient {
         let size = self.random.pick(&[64 << 10, 128 << 10]);
         let depth = 3 + self.random.below(3) as u32;
         self.client(group, size, depth)
@@ -169,6 +169,6 @@ impl<'a> Draft<'a> {
         let piece = 128 * drive.read_ns_per_kib.max(drive.write_ns_per_kib);
         let bound = drive.service.as_nanos() + pieces * piece;
         let bound = Span::from_nanos(bound);
-        self.scene.watch.push(Watch::Realtime { bound });
+        self.scene.watch.push(SceneWatch::Realtime { bound });
     }
 }

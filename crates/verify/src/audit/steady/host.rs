@@ -1,7 +1,7 @@
 //! The host of a scene, which runs clients, the audited layer and the drive in virtual time.
 
-use super::{Client, Outcome, Scene, Step, Watch};
-use crate::audit::random::{Random, Source};
+use super::{SceneClient, SceneOutcome, SceneStep, SceneWatch, SteadyScene};
+use crate::audit::random::{DecisionSource, RandomDecisions};
 use crate::audit::{Audited, Witness};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,9 +12,9 @@ use weir_core::{
 
 /// The next event. The order of the variants makes completions the first of simultaneous events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Event {
+enum SceneEvent {
     /// The drive completes a piece.
-    Complete(Tag, Answer),
+    Complete(Tag, DriveAnswer),
     /// The step of the scene's script with this index.
     Step(u32),
     /// A client submits a request, in the given one of its lives.
@@ -23,19 +23,19 @@ enum Event {
 
 /// The kind of a completion, by which the drive answers a piece.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Answer {
+enum DriveAnswer {
     Ok,
     Error,
     Busy,
 }
 
-pub(super) struct Host<'a> {
-    scene: &'a Scene,
-    random: &'a mut Random,
+pub(super) struct SceneHost<'a> {
+    scene: &'a SteadyScene,
+    random: &'a mut RandomDecisions,
     layer: Audited,
     now: u64,
     wake: Option<u64>,
-    events: BinaryHeap<Reverse<(u64, Event)>>,
+    events: BinaryHeap<Reverse<(u64, SceneEvent)>>,
     /// The stream of each client while it is connected.
     streams: Vec<Option<StreamId>>,
     /// The number of times that each client has left. A submission of an earlier life is void.
@@ -46,14 +46,14 @@ pub(super) struct Host<'a> {
     out: Vec<Output>,
     completions: Vec<Completion>,
     requests: Vec<Request>,
-    outcome: Outcome,
+    outcome: SceneOutcome,
 }
 
 /// The part of the space that each client has to itself, in bytes.
 const REGION: u64 = 1 << 34;
 
-impl<'a> Host<'a> {
-    pub(super) fn new(scene: &'a Scene, random: &'a mut Random) -> Self {
+impl<'a> SceneHost<'a> {
+    pub(super) fn new(scene: &'a SteadyScene, random: &'a mut RandomDecisions) -> Self {
         let layer = set_up(scene);
         let clients = scene.clients.len();
         let mut host = Self {
@@ -71,22 +71,24 @@ impl<'a> Host<'a> {
             out: Vec::new(),
             completions: Vec::new(),
             requests: Vec::new(),
-            outcome: Outcome {
+            outcome: SceneOutcome {
                 bytes: vec![0; clients],
-                ..Outcome::default()
+                ..SceneOutcome::default()
             },
         };
         for client in 0..clients as u32 {
             // Clients begin within the first millisecond, not all at the same time.
             let from = host.random.below(1_000_000);
-            host.come(client, from);
+            host.connect_client(client, from);
         }
         // Positions are multiples of 1 MiB. Clients near each other share the first 8 MiB.
-        let place = |random: &mut Random| random.below(if scene.near { 8 } else { REGION >> 21 });
+        let place =
+            |random: &mut RandomDecisions| random.below(if scene.near { 8 } else { REGION >> 21 });
         host.positions = (0..clients).map(|_| place(host.random) << 20).collect();
         let steps = scene.script.iter().enumerate();
-        host.events
-            .extend(steps.map(|(i, step)| Reverse((step.0.as_nanos(), Event::Step(i as u32)))));
+        host.events.extend(
+            steps.map(|(i, step)| Reverse((step.0.as_nanos(), SceneEvent::Step(i as u32)))),
+        );
         host
     }
 
@@ -111,7 +113,7 @@ impl<'a> Host<'a> {
     }
 
     /// Returns the results, and the layer with the violations.
-    pub(super) fn into_parts(self) -> (Outcome, Audited) {
+    pub(super) fn into_parts(self) -> (SceneOutcome, Audited) {
         (self.outcome, self.layer)
     }
 
@@ -126,22 +128,22 @@ impl<'a> Host<'a> {
         {
             self.events.pop();
             match event {
-                Event::Complete(tag, answer) => self.completions.push(match answer {
-                    Answer::Ok => Completion::ok(tag),
-                    Answer::Error => Completion::error(tag, 5),
-                    Answer::Busy => Completion::busy(tag),
+                SceneEvent::Complete(tag, answer) => self.completions.push(match answer {
+                    DriveAnswer::Ok => Completion::ok(tag),
+                    DriveAnswer::Error => Completion::error(tag, 5),
+                    DriveAnswer::Busy => Completion::busy(tag),
                 }),
                 // A step may depend on completions of the same instant, which therefore reach the
                 // layer first.
-                Event::Step(at) => {
+                SceneEvent::Step(at) => {
                     self.complete();
                     self.step(self.scene.script[at as usize].1);
                 }
-                Event::Submit(client, life) if life == self.lives[client as usize] => {
+                SceneEvent::Submit(client, life) if life == self.lives[client as usize] => {
                     let request = self.request(client);
                     self.requests.push(request);
                 }
-                Event::Submit(..) => {}
+                SceneEvent::Submit(..) => {}
             }
         }
         self.complete();
@@ -160,27 +162,27 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: SceneStep) {
         let now = self.instant();
         match step {
-            Step::Change(id, contract) => {
+            SceneStep::Change(id, contract) => {
                 self.layer
                     .change(now, &[Edit::SetContract { id, contract }])
                     .expect("scenes promise what can be kept");
             }
-            Step::Come(client) => self.come(client, self.now),
-            Step::Leave(client) => {
+            SceneStep::Connect(client) => self.connect_client(client, self.now),
+            SceneStep::Disconnect(client) => {
                 if let Some(stream) = self.streams[client as usize].take() {
                     self.lives[client as usize] += 1;
                     self.layer.close(now, stream);
                 }
             }
-            Step::Hold(client, held) => {
+            SceneStep::Hold(client, held) => {
                 if let Some(stream) = self.streams[client as usize] {
                     self.layer.hold(now, stream, held);
                 }
             }
-            Step::Cancel(client) => {
+            SceneStep::Cancel(client) => {
                 let model = self.layer.observer().audit.model();
                 let stream = self.streams[client as usize].and_then(|s| model.stream(s));
                 // The newest request is least likely to be in the drive already.
@@ -193,8 +195,8 @@ impl<'a> Host<'a> {
     }
 
     /// Connects a client, which starts to submit at `from`.
-    fn come(&mut self, client: u32, from: u64) {
-        let Client { group, depth, .. } = self.scene.clients[client as usize];
+    fn connect_client(&mut self, client: u32, from: u64) {
+        let SceneClient { group, depth, .. } = self.scene.clients[client as usize];
         let spec = StreamSpec {
             group: GroupId(group),
             priority: Priority::default(),
@@ -203,11 +205,11 @@ impl<'a> Host<'a> {
         self.streams[client as usize] = Some(stream.expect("scenes have room for their clients"));
         let life = self.lives[client as usize];
         self.events
-            .extend((0..depth).map(|_| Reverse((from, Event::Submit(client, life)))));
+            .extend((0..depth).map(|_| Reverse((from, SceneEvent::Submit(client, life)))));
     }
 
     fn request(&mut self, client: u32) -> Request {
-        let Client {
+        let SceneClient {
             size,
             random,
             write_in,
@@ -250,7 +252,7 @@ impl<'a> Host<'a> {
                 Output::Dispatch(d) => {
                     let (at, answer) = self.serve(d.op, d.length);
                     self.events
-                        .push(Reverse((at, Event::Complete(d.tag, answer))));
+                        .push(Reverse((at, SceneEvent::Complete(d.tag, answer))));
                 }
                 Output::Done(done) => {
                     self.outcome.done += 1;
@@ -260,7 +262,8 @@ impl<'a> Host<'a> {
                     if self.streams[client as usize] == Some(done.stream) {
                         let at = self.scene.clients[client as usize].next(self.now);
                         let life = self.lives[client as usize];
-                        self.events.push(Reverse((at, Event::Submit(client, life))));
+                        self.events
+                            .push(Reverse((at, SceneEvent::Submit(client, life))));
                     }
                 }
                 Output::Pause(_) | Output::Resume(_) => {}
@@ -271,12 +274,12 @@ impl<'a> Host<'a> {
 
     /// Serves a piece in the drive. Returns the time of its completion in nanoseconds, and the
     /// kind.
-    fn serve(&mut self, op: Op, length: u32) -> (u64, Answer) {
+    fn serve(&mut self, op: Op, length: u32) -> (u64, DriveAnswer) {
         let drive = &self.scene.drive;
         let arrives = self.now + drive.service.as_nanos();
         if drive.busy_in > 0 && self.random.once_in(drive.busy_in) {
             // A refusal takes a microsecond.
-            return (self.now + 1_000, Answer::Busy);
+            return (self.now + 1_000, DriveAnswer::Busy);
         }
         let a_kib = if op == Op::Write {
             drive.write_ns_per_kib
@@ -287,15 +290,19 @@ impl<'a> Host<'a> {
         // The link moves one request at a time, in the order of submission.
         self.link_free = self.link_free.max(arrives) + crossing;
         let fails = drive.error_in > 0 && self.random.once_in(drive.error_in);
-        let answer = if fails { Answer::Error } else { Answer::Ok };
+        let answer = if fails {
+            DriveAnswer::Error
+        } else {
+            DriveAnswer::Ok
+        };
         (self.link_free, answer)
     }
 }
 
 /// Creates the layer with the scene's groups and auditors.
-fn set_up(scene: &Scene) -> Audited {
-    let mut layer =
-        Witness::beside(scene.config.clone(), false).expect("scenes have valid configurations");
+fn set_up(scene: &SteadyScene) -> Audited {
+    let mut layer = Witness::audited_layer(scene.config.clone(), false)
+        .expect("scenes have valid configurations");
     let size = Some(REGION * scene.clients.len() as u64);
     let mut edits = vec![Edit::SetSpace {
         id: SpaceId(0),
@@ -314,17 +321,17 @@ fn set_up(scene: &Scene) -> Audited {
     let audit = &mut layer.observer_mut().audit;
     for watch in &scene.watch {
         match *watch {
-            Watch::Shares { lag, owed, skip } => audit.watch_shares(lag, owed, skip),
-            Watch::Waits { bound } => audit.watch_waits(bound),
-            Watch::Promises { from, least } => audit.watch_promises(from, least),
-            Watch::Realtime { bound } => audit.watch_realtime(bound),
-            Watch::Idle => audit.watch_idle(),
+            SceneWatch::Shares { lag, owed, skip } => audit.watch_shares(lag, owed, skip),
+            SceneWatch::Waits { bound } => audit.watch_waits(bound),
+            SceneWatch::Promises { from, least } => audit.watch_promises(from, least),
+            SceneWatch::Realtime { bound } => audit.watch_realtime(bound),
+            SceneWatch::Idle => audit.watch_idle(),
         }
     }
     layer
 }
 
-impl Client {
+impl SceneClient {
     /// Returns the time at which the client submits its next request after a completion at `now`,
     /// in nanoseconds.
     fn next(&self, now: u64) -> u64 {

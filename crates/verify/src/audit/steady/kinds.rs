@@ -1,7 +1,7 @@
 //! Scenes of shares and waits, and of promises to readers.
 
-use super::{Client, Drive, Scene, Watch};
-use crate::audit::random::{Random, Source};
+use super::{SceneClient, SceneWatch, SteadyDrive, SteadyScene};
+use crate::audit::random::{DecisionSource, RandomDecisions};
 use weir_core::control::cost;
 use weir_core::elevator::{self, bfq, cfq, contract, kyber, mq_deadline};
 use weir_core::{
@@ -17,17 +17,17 @@ pub(super) const LINK: u64 = 250_000_000;
 const CAPACITY: Option<Capacity> = Some(Capacity::NONE.read(LINK).write(LINK).iops(0));
 
 pub(super) fn base(
-    random: &mut Random,
+    random: &mut RandomDecisions,
     elevator: impl Into<elevator::Config>,
-    watch: Watch,
-) -> Scene {
-    Scene {
+    watch: SceneWatch,
+) -> SteadyScene {
+    SteadyScene {
         config: Config::of(elevator)
             .sizes(Sizes::default().streams(16).groups(16))
             .drive(DriveShape::default().tags(random.pick(&[1, 2, 4, 8]))),
         groups: Vec::new(),
         clients: Vec::new(),
-        drive: Drive {
+        drive: SteadyDrive {
             service: Span::from_micros(random.pick(&[10, 30, 80])),
             read_ns_per_kib: link(LINK),
             write_ns_per_kib: link(LINK),
@@ -47,20 +47,24 @@ pub(super) fn share(share: u64) -> Contract {
 }
 
 /// Draws a client that always has more requests than the drive takes.
-pub(super) fn greedy(random: &mut Random, group: u32, tags: u16) -> Client {
-    Client {
+pub(super) fn greedy(random: &mut RandomDecisions, group: u32, tags: u16) -> SceneClient {
+    SceneClient {
         group,
         size: random.pick(&SIZES),
         // At least two requests more than the drive has tags, so that some always wait in the
         // elevator.
         depth: u32::from(tags) + 2 + random.below(6) as u32,
         random: random.once_in(2),
-        ..Client::default()
+        ..SceneClient::default()
     }
 }
 
 /// Adds a group below the root, with a greedy client.
-fn add<'a>(random: &mut Random, scene: &'a mut Scene, contract: Contract) -> &'a mut Client {
+fn add<'a>(
+    random: &mut RandomDecisions,
+    scene: &'a mut SteadyScene,
+    contract: Contract,
+) -> &'a mut SceneClient {
     scene.groups.push((ROOT, contract));
     let client = greedy(random, scene.groups.len() as u32, scene.config.drive.tags);
     scene.clients.push(client);
@@ -68,7 +72,7 @@ fn add<'a>(random: &mut Random, scene: &'a mut Scene, contract: Contract) -> &'a
 }
 
 /// Adds readers and writers, at least two of each.
-fn add_both(random: &mut Random, scene: &mut Scene) {
+fn add_both(random: &mut RandomDecisions, scene: &mut SteadyScene) {
     for client in 0..4 + random.below(3) {
         let size = random.pick(&[4096, 16 << 10]);
         let added = add(random, scene, share(100));
@@ -79,7 +83,7 @@ fn add_both(random: &mut Random, scene: &mut Scene) {
 
 /// Adds two to four groups, some with groups in them. Their shares differ up to tenfold, and each
 /// leaf has one or two clients. Some clients pause and return, and some have one request at a time.
-fn shared(random: &mut Random, scene: &mut Scene) {
+fn shared(random: &mut RandomDecisions, scene: &mut SteadyScene) {
     let tags = scene.config.drive.tags;
     for _ in 0..2 + random.below(3) {
         let contract = share(20 + random.below(181));
@@ -118,7 +122,7 @@ fn shared(random: &mut Random, scene: &mut Scene) {
     }
 }
 
-pub(super) fn bfq_shares(random: &mut Random) -> Scene {
+pub(super) fn bfq_shares(random: &mut RandomDecisions) -> SteadyScene {
     let max_budget = 256 << random.below(3);
     let config = bfq::Config::default()
         .charge(bfq::Charge::Service)
@@ -129,7 +133,7 @@ pub(super) fn bfq_shares(random: &mut Random) -> Scene {
         .merge(random.once_in(2));
     // A turn may exceed its budget by the longest request.
     let turn = u64::from(max_budget) * SECTOR + (128 << 10);
-    let watch = Watch::Shares {
+    let watch = SceneWatch::Shares {
         lag: BFQ_TURNS * turn,
         owed: 0,
         skip: BFQ_FIRST_TURNS,
@@ -158,12 +162,12 @@ const BFQ_TURNS: u64 = 10;
 
 /// Draws shares under `contract`. Start-time fair queueing lets a client get ahead of another by
 /// one piece of each.
-pub(super) fn contract_shares(random: &mut Random) -> Scene {
+pub(super) fn contract_shares(random: &mut RandomDecisions) -> SteadyScene {
     let config = contract::Config::default().excess(contract::Excess::Bytes);
     // The lag has 1 KiB more for rounding in the division by weights. A client that was absent is
     // owed the amount that keeps the drive busy: a piece and its delay.
     let (lag, owed) = ((128 << 10) + 1024, 2 * (128 << 10));
-    let mut scene = base(random, config, Watch::Shares { lag, owed, skip: 0 });
+    let mut scene = base(random, config, SceneWatch::Shares { lag, owed, skip: 0 });
     scene.config.drive.capacity = CAPACITY;
     shared(random, &mut scene);
     if random.once_in(2) {
@@ -179,9 +183,9 @@ pub(super) fn contract_shares(random: &mut Random) -> Scene {
 /// Draws shares under `io.cost` without an elevator, with a limit of half of the link. The clocks
 /// of groups are at most a request and a timer's slack apart. A group that begins can spend half a
 /// period of the whole drive as long as it is the only one.
-pub(super) fn cost_shares(random: &mut Random) -> Scene {
+pub(super) fn cost_shares(random: &mut RandomDecisions) -> SteadyScene {
     let lag = COST_REQUESTS * (128 << 10) + LINK / 2 * COST_BEGIN_MS / 1_000;
-    let watch = Watch::Shares {
+    let watch = SceneWatch::Shares {
         lag,
         owed: 0,
         skip: 0,
@@ -216,11 +220,11 @@ const COST_REQUESTS: u64 = 2;
 /// Half a period of `io.cost`, in milliseconds.
 const COST_BEGIN_MS: u64 = 5;
 
-pub(super) fn bfq_waits(random: &mut Random) -> Scene {
+pub(super) fn bfq_waits(random: &mut RandomDecisions) -> SteadyScene {
     // Raising is off, because a raised queue has turns of several seconds.
     let config = bfq::Config::default().low_latency(false).injection(false);
     let turn = config.timeout_sync + config.slice_idle;
-    let mut scene = base(random, config, Watch::Waits { bound: Span::ZERO });
+    let mut scene = base(random, config, SceneWatch::Waits { bound: Span::ZERO });
     let others = 1 + random.below(3);
     for _ in 0..others {
         let thinks = random.once_in(2);
@@ -241,7 +245,7 @@ pub(super) fn bfq_waits(random: &mut Random) -> Scene {
     // that was in progress. The idle class is served once in 200 ms.
     let turns = turn + Span::from_millis(20);
     let bound = turns.saturating_mul(others + 1 + u64::from(idle));
-    scene.watch = vec![Watch::Waits {
+    scene.watch = vec![SceneWatch::Waits {
         bound: if idle {
             bound + Span::from_millis(200)
         } else {
@@ -254,7 +258,7 @@ pub(super) fn bfq_waits(random: &mut Random) -> Scene {
 /// Draws shares under `cfq` on flash, where requests are charged. With requests of one size, their
 /// number stands for bytes. Turns of groups take a millisecond and the requests that are in the
 /// drive at their end. Their parts of the drive are rounded to 4096ths.
-pub(super) fn cfq_shares(random: &mut Random) -> Scene {
+pub(super) fn cfq_shares(random: &mut RandomDecisions) -> SteadyScene {
     let slice = Span::from_millis(1);
     let config = cfq::Config::default()
         .slice_sync(slice)
@@ -263,7 +267,7 @@ pub(super) fn cfq_shares(random: &mut Random) -> Scene {
     // Over the two seconds of a scene, the rounded parts add up to this many bytes.
     let rounding = LINK * 2 / CFQ_ROUNDED;
     let turn = LINK / 1_000 * CFQ_TURN_MS + 8 * (64 << 10);
-    let watch = Watch::Shares {
+    let watch = SceneWatch::Shares {
         lag: CFQ_TURNS * turn + rounding,
         owed: 0,
         skip: 0,
@@ -272,7 +276,7 @@ pub(super) fn cfq_shares(random: &mut Random) -> Scene {
     scene.config.drive.tags = 8;
     shared(random, &mut scene);
     for client in &mut scene.clients {
-        *client = Client {
+        *client = SceneClient {
             size: 64 << 10,
             ..greedy(random, client.group, 8)
         };
@@ -289,14 +293,14 @@ const CFQ_ROUNDED: u64 = 100;
 
 /// Draws waits under `cfq` where it idles. Every group is served after one turn of each other
 /// group.
-pub(super) fn cfq_waits(random: &mut Random) -> Scene {
+pub(super) fn cfq_waits(random: &mut RandomDecisions) -> SteadyScene {
     let config = cfq::Config::default()
         .flash_idles(true)
         .low_latency(random.once_in(2));
     let turn = config.slice_sync + config.slice_idle + Span::from_millis(20);
     let others = 1 + random.below(4);
     let bound = turn.saturating_mul(2 * (others + 1));
-    let mut scene = base(random, config, Watch::Waits { bound });
+    let mut scene = base(random, config, SceneWatch::Waits { bound });
     for _ in 0..=others {
         let client = add(random, &mut scene, share(100));
         if random.once_in(3) {
@@ -306,13 +310,13 @@ pub(super) fn cfq_waits(random: &mut Random) -> Scene {
     scene
 }
 
-pub(super) fn contract_waits(random: &mut Random) -> Scene {
+pub(super) fn contract_waits(random: &mut RandomDecisions) -> SteadyScene {
     let timeout = Span::from_millis(20 << random.below(5));
     let config = contract::Config::default().idle_class_timeout(timeout);
     // A client of the idle class waits for its timeout. The others are served one piece at a time,
     // after the pieces in flight.
     let bound = timeout + Span::from_millis(50);
-    let mut scene = base(random, config, Watch::Waits { bound });
+    let mut scene = base(random, config, SceneWatch::Waits { bound });
     for class in [Class::BestEffort, Class::BestEffort, Class::Idle] {
         add(random, &mut scene, share(100).class(class));
     }
@@ -320,13 +324,13 @@ pub(super) fn contract_waits(random: &mut Random) -> Scene {
 }
 
 /// Draws streams under `mq-deadline` that always have a request further on, and others behind them.
-pub(super) fn deadline_waits(random: &mut Random) -> Scene {
+pub(super) fn deadline_waits(random: &mut RandomDecisions) -> SteadyScene {
     let config = mq_deadline::Config::default()
         .read_expire(Span::from_millis(random.pick(&[10, 30, 100])))
         .write_expire(Span::from_millis(random.pick(&[20, 60, 200])))
         .writes_starved(1 + random.below(3) as u32)
         .fifo_batch(random.pick(&[1, 2, 4]));
-    let mut scene = base(random, config, Watch::Waits { bound: Span::ZERO });
+    let mut scene = base(random, config, SceneWatch::Waits { bound: Span::ZERO });
     add_both(random, &mut scene);
     // All older requests go first, each in a batch of its own in the worst case, and up to
     // `writes_starved` batches of the other direction go between two of them.
@@ -335,19 +339,19 @@ pub(super) fn deadline_waits(random: &mut Random) -> Scene {
     // The longest request here, 16 KiB, takes 65 us on the link of 250 MB/s.
     let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
     let bound = config.read_expire.max(config.write_expire) + piece.saturating_mul(pieces.into());
-    scene.watch = vec![Watch::Waits { bound }];
+    scene.watch = vec![SceneWatch::Waits { bound }];
     scene
 }
 
 /// Draws readers and writers under `kyber` that always have more requests than the drive has tags.
 /// Their targets are from never met to always met.
-pub(super) fn kyber_waits(random: &mut Random) -> Scene {
+pub(super) fn kyber_waits(random: &mut RandomDecisions) -> SteadyScene {
     let mut target = || Span::from_micros(random.pick(&[1, 100, 1_000, 100_000]));
     let config = kyber::Config {
         read_lat_nsec: target(),
         write_lat_nsec: target(),
     };
-    let mut scene = base(random, config, Watch::Waits { bound: Span::ZERO });
+    let mut scene = base(random, config, SceneWatch::Waits { bound: Span::ZERO });
     add_both(random, &mut scene);
     // All older requests go first. For each of them, in the worst case, a batch of 16 reads and one
     // of 8 writes go, and the requests that are in the drive.
@@ -355,14 +359,14 @@ pub(super) fn kyber_waits(random: &mut Random) -> Scene {
     let round = 16 + 8 + u32::from(scene.config.drive.tags);
     let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
     let bound = piece.saturating_mul((older * round).into());
-    scene.watch = vec![Watch::Waits { bound }];
+    scene.watch = vec![SceneWatch::Waits { bound }];
     scene
 }
 
-pub(super) fn promises(random: &mut Random) -> Scene {
+pub(super) fn promises(random: &mut RandomDecisions) -> SteadyScene {
     let excess = random.pick(&[contract::Excess::Time, contract::Excess::Bytes]);
     let config = contract::Config::default().excess(excess);
-    let watch = Watch::Promises {
+    let watch = SceneWatch::Promises {
         from: Instant::ZERO,
         least: 1_000,
     };
@@ -397,12 +401,12 @@ pub(super) fn promises(random: &mut Random) -> Scene {
         left -= min;
         let own = share(50 + random.below(100)).min(min);
         scene.groups.push((ROOT, own));
-        scene.clients.push(Client {
+        scene.clients.push(SceneClient {
             group: scene.groups.len() as u32,
             size,
             depth: depth as u32,
             random: target,
-            ..Client::default()
+            ..SceneClient::default()
         });
     }
     scene

@@ -7,7 +7,7 @@
 //! bytes over one link. In some scenes clients connect and disconnect, are put on hold, cancel
 //! requests and get other contracts, and the drive fails from time to time.
 //!
-//! [`run`] draws a [`Scene`] of a [`Kind`] and runs it.
+//! [`run`] draws a [`SteadyScene`] of a [`Kind`] and runs it.
 
 mod contracts;
 mod draft;
@@ -15,17 +15,17 @@ mod host;
 mod kinds;
 mod scene;
 
-pub use scene::{Drive, Kind, Scene, Step, Watch};
+pub use scene::{Kind, SceneStep, SceneWatch, SteadyDrive, SteadyScene};
 
-use crate::audit::random::Random;
-use crate::audit::{Margins, Violation};
-use host::Host;
+use crate::audit::random::RandomDecisions;
+use crate::audit::{AuditMargins, Violation};
+use host::SceneHost;
 use std::fmt;
 
 /// A client that keeps `depth` requests of `size` bytes outstanding. Each is sent `think` after the
 /// previous completion.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Client {
+pub struct SceneClient {
     /// The slot of its group.
     pub group: u32,
     /// The length of a request in bytes.
@@ -46,9 +46,9 @@ pub struct Client {
 
 /// The results of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Outcome {
+pub struct SceneOutcome {
     /// The margins to the bounds that are checked.
-    pub margins: Margins,
+    pub margins: AuditMargins,
     /// The number of completed requests.
     pub done: u64,
     /// The bytes of completed requests, by client.
@@ -57,14 +57,14 @@ pub struct Outcome {
 
 /// The description of a run with violations.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
+pub struct SceneFailure {
     /// The first violations of the run.
     pub violations: Vec<Violation>,
     /// The scene that was run, as text.
     pub scene: String,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for SceneFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.scene)?;
         for violation in &self.violations {
@@ -74,15 +74,15 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for SceneFailure {}
 
 /// Draws a scene of a kind from `seed` and runs it.
 ///
 /// # Errors
 /// Returns a failure if an auditor found a violation.
-pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Box<Failure>> {
-    let mut random = Random::new(seed);
-    let scene = Scene::draw(kind, &mut random);
+pub fn run(kind: Kind, seed: u64) -> Result<SceneOutcome, Box<SceneFailure>> {
+    let mut random = RandomDecisions::new(seed);
+    let scene = SteadyScene::draw(kind, &mut random);
     run_scene(&scene, &mut random)
 }
 
@@ -90,19 +90,22 @@ pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Box<Failure>> {
 ///
 /// # Errors
 /// Returns a failure if an auditor found a violation.
-pub fn run_scene(scene: &Scene, random: &mut Random) -> Result<Outcome, Box<Failure>> {
-    let mut host = Host::new(scene, random);
+pub fn run_scene(
+    scene: &SteadyScene,
+    random: &mut RandomDecisions,
+) -> Result<SceneOutcome, Box<SceneFailure>> {
+    let mut host = SceneHost::new(scene, random);
     host.run();
     let (outcome, layer) = host.into_parts();
     let audit = &layer.observer().audit;
     if audit.found().is_empty() {
-        return Ok(Outcome {
+        return Ok(SceneOutcome {
             margins: audit.margins(),
             ..outcome
         });
     }
-    Err(Box::new(Failure {
-        violations: audit.found().kept().to_vec(),
+    Err(Box::new(SceneFailure {
+        violations: audit.found().violations().to_vec(),
         scene: format!("{scene:?}"),
     }))
 }

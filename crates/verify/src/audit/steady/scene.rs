@@ -1,12 +1,12 @@
 //! Scenes: clients with contracts on a drive, and the rules that are checked.
 
-use super::{Client, contracts, kinds};
-use crate::audit::random::Random;
+use super::{SceneClient, contracts, kinds};
+use crate::audit::random::RandomDecisions;
 use weir_core::{Config, Contract, GroupId, Instant, Span};
 
 /// A rule that is checked in a scene, in addition to the rules for all runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Watch {
+pub enum SceneWatch {
     /// Checks shares with this lag in bytes, see [`crate::audit::Fair`].
     Shares {
         /// The allowed lead in bytes of each of two siblings.
@@ -40,7 +40,7 @@ pub enum Watch {
 /// A modelled drive. It serves requests in parallel, in `service` each, and then moves their bytes
 /// over one link, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Drive {
+pub struct SteadyDrive {
     /// The service time of a request before its bytes cross the link.
     pub service: Span,
     /// The time of a KiB that is read on the link, in nanoseconds.
@@ -58,11 +58,11 @@ pub struct Drive {
 
 /// An event in a scene other than its clients' requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum SceneStep {
     /// A client that left connects again.
-    Come(u32),
+    Connect(u32),
     /// A client disconnects: its stream is closed.
-    Leave(u32),
+    Disconnect(u32),
     /// A client is put on hold, or resumed.
     Hold(u32, bool),
     /// A client cancels its newest request.
@@ -73,23 +73,23 @@ pub enum Step {
 
 /// A scene: clients, their contracts, and the drive that they share.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct SteadyScene {
     /// The configuration of the layer.
     pub config: Config,
     /// The groups in slots 1 and up: the parent and the contract of each.
     pub groups: Vec<(GroupId, Contract)>,
     /// The clients, at most 65536 of them.
-    pub clients: Vec<Client>,
+    pub clients: Vec<SceneClient>,
     /// The drive that the clients share.
-    pub drive: Drive,
+    pub drive: SteadyDrive,
     /// Other events, with their times after the start.
-    pub script: Vec<(Span, Step)>,
+    pub script: Vec<(Span, SceneStep)>,
     /// The virtual time for which the scene runs.
     pub duration: Span,
     /// True if clients read at the same offsets instead of each in its own region.
     pub near: bool,
     /// The rules that are checked.
-    pub watch: Vec<Watch>,
+    pub watch: Vec<SceneWatch>,
 }
 
 /// Defines the kinds of scenes, each with the function that draws one.
@@ -101,9 +101,9 @@ macro_rules! kinds {
             pub enum Kind { $($(#[$doc])* $kind,)* }
         }
 
-        impl Scene {
+        impl SteadyScene {
             /// Draws a scene of a kind.
-            pub fn draw(kind: Kind, random: &mut Random) -> Self {
+            pub fn draw(kind: Kind, random: &mut RandomDecisions) -> Self {
                 match kind { $(Kind::$kind => $draw(random),)* }
             }
         }

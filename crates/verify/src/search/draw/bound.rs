@@ -1,11 +1,11 @@
 //! Bounds the size of cases, so that thousands of them can be run.
 
 use super::dice::Dice;
-use crate::search::case::Case;
-use crate::search::trial::Broken;
+use crate::search::case::SearchCase;
+use crate::search::trial::RunFailure;
 use weir_core::{Class, Instant, Span};
 use weir_model::load::{Arrival, Size};
-use weir_sim::{ClientSpec, Policy, Run};
+use weir_sim::{ClientSpec, Policy, SimRun};
 
 /// The range from which the maximum number of requests of a run is drawn.
 const REQUESTS: (u64, u64) = (20_000, 300_000);
@@ -14,7 +14,7 @@ const REQUESTS: (u64, u64) = (20_000, 300_000);
 const ROUNDS: u32 = 24;
 
 /// Removes clients and makes requests longer and fewer, until the case has the drawn size.
-pub(super) fn bound(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
+pub(super) fn bound(dice: &mut Dice, case: &mut SearchCase) -> Result<(), RunFailure> {
     let most = dice.log(REQUESTS.0, REQUESTS.1);
     for round in 0..ROUNDS {
         if requests(case)? <= most {
@@ -33,23 +33,23 @@ pub(super) fn bound(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
                 halve(case);
             }
             1 => case.scenario.clients.iter_mut().for_each(lengthen),
-            _ => case.scenario.clients.iter_mut().for_each(slow),
+            _ => case.scenario.clients.iter_mut().for_each(reduce_rate),
         }
     }
     case.compact();
-    within(case);
+    clamp_times(case);
     Ok(())
 }
 
 /// Estimates the requests of a run from the first tenth of a second with all clients.
-fn requests(case: &Case) -> Result<u64, Broken> {
+fn requests(case: &SearchCase) -> Result<u64, RunFailure> {
     const TENTH: Span = Span::from_millis(100);
     let mut all = case.clone().steady();
     for group in &mut all.scenario.groups {
         // Realtime clients have no max yet, so admission would refuse them.
         group.contract.class = Class::BestEffort;
     }
-    let run = Run::new(&all.scenario, &Policy::none(), 0);
+    let run = SimRun::new(&all.scenario, &Policy::none(), 0);
     let mut run = run.map_err(|e| format!("as drawn: {e}"))?;
     run.advance(Instant::ZERO + TENTH)
         .map_err(|e| format!("as drawn: {e}"))?;
@@ -57,7 +57,7 @@ fn requests(case: &Case) -> Result<u64, Broken> {
 }
 
 /// Removes every second client, except those on which a figure depends.
-fn halve(case: &mut Case) {
+fn halve(case: &mut SearchCase) {
     // Fewer clients would leave no contention.
     if case.scenario.clients.len() <= 3 {
         return;
@@ -87,7 +87,7 @@ fn lengthen(client: &mut ClientSpec) {
 }
 
 /// Halves the queue depth, or lengthens the think time.
-fn slow(client: &mut ClientSpec) {
+fn reduce_rate(client: &mut ClientSpec) {
     let program = &mut client.program;
     match &mut program.arrival {
         Arrival::Closed { .. } | Arrival::Batches { .. } if program.depth > 8 => program.depth /= 2,
@@ -101,7 +101,7 @@ fn slow(client: &mut ClientSpec) {
 }
 
 /// Moves arrivals, departures and starts into the length of the case.
-fn within(case: &mut Case) {
+fn clamp_times(case: &mut SearchCase) {
     let end = case.scenario.duration;
     for client in &mut case.scenario.clients {
         if client.leaves.is_some_and(|at| at >= end) {

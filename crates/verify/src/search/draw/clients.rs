@@ -1,7 +1,7 @@
 //! Draws clients, their groups, and their programs.
 
 use super::dice::Dice;
-use crate::search::case::{Case, KINDS, max_bandwidth};
+use crate::search::case::{KINDS, SearchCase, max_bandwidth};
 use weir_core::{Class, Contract, GroupId, Knobs, ROOT, Span};
 use weir_model::load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_sim::GroupSpec;
@@ -12,7 +12,7 @@ const PROGRAMS: u64 = 6;
 
 /// Adds clients with a few different programs. Most are in a group of their own, and some share a
 /// tenant.
-pub(super) fn add(dice: &mut Dice, case: &mut Case) {
+pub(super) fn add(dice: &mut Dice, case: &mut SearchCase) {
     let number = match dice.range(0, 49) {
         // One case in fifty has many clients.
         0 => dice.range(41, 200),
@@ -68,11 +68,11 @@ pub(super) fn add(dice: &mut Dice, case: &mut Case) {
         }
         left -= streams;
     }
-    special(dice, case, kind, size);
+    add_special_clients(dice, case, kind, size);
 }
 
 /// Adds clients that differ only in their shares, with queue depths that use the drive fully.
-fn clones(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
+fn clones(dice: &mut Dice, case: &mut SearchCase, kind: usize, size: u64) {
     let (mut program, _) = program(dice, kind);
     program.arrival = Arrival::Closed { think: Span::ZERO };
     (program.start, program.stop) = (Span::ZERO, None);
@@ -86,7 +86,7 @@ fn clones(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
 }
 
 /// Adds realtime clients and one of the idle class, each in a sixth of the cases.
-fn special(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
+fn add_special_clients(dice: &mut Dice, case: &mut SearchCase, kind: usize, size: u64) {
     if dice.chance(1, 6) {
         for _ in 0..dice.range(1, 2) {
             let (mut program, buffered) = program(dice, kind);
@@ -109,7 +109,7 @@ fn special(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     }
 }
 
-fn group(dice: &mut Dice, case: &mut Case, parent: GroupId, even: bool) -> GroupId {
+fn group(dice: &mut Dice, case: &mut SearchCase, parent: GroupId, even: bool) -> GroupId {
     let share = if even { 100 } else { dice.log(1, 1000) as u16 };
     case.scenario.groups.push(GroupSpec {
         parent,
@@ -121,7 +121,7 @@ fn group(dice: &mut Dice, case: &mut Case, parent: GroupId, even: bool) -> Group
 
 fn client(
     dice: &mut Dice,
-    case: &mut Case,
+    case: &mut SearchCase,
     programs: &[(Program, bool)],
     group: GroupId,
     size: u64,
@@ -210,7 +210,7 @@ fn arrival(dice: &mut Dice, kind: usize) -> Arrival {
 }
 
 /// Draws the size of each client's space in bytes, so that all spaces fit on the drive.
-fn space(dice: &mut Dice, case: &Case, clients: u64) -> u64 {
+fn space(dice: &mut Dice, case: &SearchCase, clients: u64) -> u64 {
     let most = match case.scenario.drive.size() {
         Some(size) => size / clients,
         None => 16 << 30,

@@ -4,32 +4,32 @@ use super::dice::Dice;
 use crate::search::case::KINDS;
 use weir_config::profile;
 use weir_core::Span;
-use weir_model::drive::{Config, hdd, null, ssd};
+use weir_model::drive::{DriveConfig, hdd, null, ssd};
 
 /// Draws a drive of a kind, an index into [`KINDS`].
-pub(super) fn choice(dice: &mut Dice, kind: usize) -> Config {
+pub(super) fn choice(dice: &mut Dice, kind: usize) -> DriveConfig {
     if dice.chance(1, 2) {
         let known = |name| profile::find(name).expect("it comes with Weir").drive;
-        let of_kind = |drive: &Config| drive.name() == KINDS[kind];
-        let drives: Vec<Config> = profile::names().map(known).filter(of_kind).collect();
+        let of_kind = |drive: &DriveConfig| drive.name() == KINDS[kind];
+        let drives: Vec<DriveConfig> = profile::names().map(known).filter(of_kind).collect();
         return dice.pick(&drives).clone();
     }
     match KINDS[kind] {
-        "null" => Config::Null(null(dice)),
-        "ssd" => Config::Ssd(in_few_blocks(flash(dice))),
-        _ => Config::Hdd(disk(dice)),
+        "null" => DriveConfig::Null(null(dice)),
+        "ssd" => DriveConfig::Ssd(in_few_blocks(flash(dice))),
+        _ => DriveConfig::Hdd(disk(dice)),
     }
 }
 
 /// Draws a position-independent drive of up to 150,000 commands per second. Three quarters have a
 /// link that limits them further.
-fn null(dice: &mut Dice) -> null::Config {
+fn null(dice: &mut Dice) -> null::NullConfig {
     let tags = dice.log(1, 64);
     // With all tags busy, a service time of `tags / 150,000` seconds gives 150,000 commands per
     // second.
     let least = (tags * 1_000_000 / 150_000).max(20);
     let linked = dice.chance(3, 4);
-    null::Config {
+    null::NullConfig {
         service: dice.micros(least, least * 16),
         tags: tags as u16,
         queues: if dice.chance(1, 5) { 2 } else { 1 },
@@ -44,14 +44,14 @@ fn null(dice: &mut Dice) -> null::Config {
             Span::ZERO
         },
         wake: dice.sometimes(1, 5, |dice| dice.micros(50, 2_000)),
-        command: null::Config::COMMAND,
+        command: null::NullConfig::COMMAND,
     }
 }
 
-fn flash(dice: &mut Dice) -> ssd::Config {
+fn flash(dice: &mut Dice) -> ssd::SsdConfig {
     let nvme = dice.chance(1, 3);
     let pages = *dice.pick(&[1u32, 2, 4, 8]);
-    ssd::Config {
+    ssd::SsdConfig {
         size: dice.range(4, 64) << 30,
         // SATA has up to 32 tags and one queue in one direction at a time. NVMe has several queues
         // and a full-duplex link.
@@ -82,14 +82,14 @@ fn flash(dice: &mut Dice) -> ssd::Config {
 }
 
 /// Doubles the size of blocks until the model permits it, because small blocks may be too many.
-fn in_few_blocks(mut drive: ssd::Config) -> ssd::Config {
+fn in_few_blocks(mut drive: ssd::SsdConfig) -> ssd::SsdConfig {
     while drive.validate().is_err_and(|e| e.field == "block") {
         drive.block *= 2;
     }
     drive
 }
 
-fn disk(dice: &mut Dice) -> hdd::Config {
+fn disk(dice: &mut Dice) -> hdd::HddConfig {
     let outer = dice.range(60, 220) * 1_000_000;
     let bytes = dice.range(20, 600) << 30;
     let zone = |per_cent: u64| hdd::Zone {
@@ -97,7 +97,7 @@ fn disk(dice: &mut Dice) -> hdd::Config {
         rate: outer * per_cent / 100,
     };
     let average = dice.range(4_000, 14_000);
-    hdd::Config {
+    hdd::HddConfig {
         // Inner zones have shorter tracks, and transfer about half as fast as outer ones.
         zones: [zone(100), zone(80), zone(55)],
         rpm: *dice.pick(&[5400, 7200, 10_000, 15_000]),

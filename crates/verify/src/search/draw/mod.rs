@@ -6,8 +6,8 @@ mod dice;
 mod drives;
 mod promises;
 
-use crate::search::case::Case;
-use crate::search::trial::Broken;
+use crate::search::case::SearchCase;
+use crate::search::trial::RunFailure;
 use dice::Dice;
 use weir_core::{Capacity, GroupId, ROOT, Span};
 use weir_model::drive::Freeze;
@@ -18,7 +18,7 @@ use weir_sim::{Change, Scenario};
 ///
 /// # Errors
 /// Returns the reason if the draw failed, in words. That is a bug in the search.
-pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
+pub fn draw(seed: u64, kind: Option<usize>) -> Result<SearchCase, RunFailure> {
     let mut dice = Dice::new(seed);
     // The kind is drawn even if one is requested, so that the remaining draws stay the same.
     let kind_drawn = dice.weighted(&[(30, 0), (40, 1), (30, 2)]);
@@ -39,7 +39,7 @@ pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
             .read(1_000_000_000_000_000)
             .write(1_000_000_000_000_000),
     );
-    let mut case = Case { scenario, clones };
+    let mut case = SearchCase { scenario, clones };
     clients::add(&mut dice, &mut case);
     bound::bound(&mut dice, &mut case)?;
     promises::make(&mut dice, &mut case)?;
@@ -63,7 +63,7 @@ fn freezes(dice: &mut Dice) -> Freeze {
 
 /// Adds changes of contracts during the run: shares change, and mins are reduced, removed, or added
 /// only then.
-fn change(dice: &mut Dice, case: &mut Case) {
+fn change(dice: &mut Dice, case: &mut SearchCase) {
     for _ in 0..dice.range(1, 3) {
         let group = GroupId(dice.range(1, case.scenario.groups.len() as u64) as u32);
         if case.clones && !case.is_promised(group)

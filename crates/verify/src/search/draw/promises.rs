@@ -1,15 +1,15 @@
 //! Draws promises: parts of the service that clients get without the others.
 
 use super::dice::Dice;
-use crate::search::case::{Case, max_bandwidth, settle};
-use crate::search::trial::{Broken, play};
+use crate::search::case::{SearchCase, max_bandwidth, round_interval};
+use crate::search::trial::{RunFailure, play};
 use weir_core::{Class, GroupId, ROOT, Span};
 use weir_measure::promise::Second;
 use weir_model::load::{Arrival, Size};
 use weir_sim::Policy;
 
 /// Gives realtime clients their max, and some groups a min.
-pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
+pub(super) fn make(dice: &mut Dice, case: &mut SearchCase) -> Result<(), RunFailure> {
     realtime(dice, case)?;
     let mut chosen = choose(dice, case);
     // The groups are measured together with the realtime clients.
@@ -38,7 +38,7 @@ pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
 
 /// Chooses the groups with a promise, mostly one to six and sometimes all. Members of a tenant are
 /// chosen only if the tenant is.
-fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
+fn choose(dice: &mut Dice, case: &SearchCase) -> Vec<GroupId> {
     let ids = case.groups();
     let mut left: Vec<GroupId> = ids
         .filter(|g| case.group(*g).class == Class::BestEffort)
@@ -66,7 +66,7 @@ fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
 }
 
 /// Returns how many of the first groups belong to clones.
-fn clones(case: &Case) -> u32 {
+fn clones(case: &SearchCase) -> u32 {
     let first = case.scenario.clients.first().map(|c| c.program);
     let alike = case
         .scenario
@@ -89,7 +89,7 @@ fn per_mille(dice: &mut Dice) -> u64 {
 
 /// Sets the min of a group, within its max. A tenant gets at least the sum of its members' mins,
 /// which are set before.
-fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, requests: bool) {
+fn promise(case: &mut SearchCase, group: GroupId, seconds: &[Second], part: u64, requests: bool) {
     let mean = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>() / seconds.len() as u64;
     let (bytes, iops) = (mean(|s| s.done.bytes), mean(|s| s.done.requests));
     let members = case.scenario.groups.iter().filter(|g| g.parent == group);
@@ -114,7 +114,7 @@ fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, reque
 
 /// Sets the max of each realtime client: a part of its bandwidth without contention, which some
 /// clients reach and others do not.
-fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
+fn realtime(dice: &mut Dice, case: &mut SearchCase) -> Result<(), RunFailure> {
     for index in 0..case.scenario.clients.len() {
         if !case.is_realtime(index) {
             continue;
@@ -140,7 +140,7 @@ fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
             };
             // An open loop needs some queue depth, or its rate would be bounded by latency.
             client.program.depth = client.program.depth.max(4);
-            settle(&mut client.program);
+            round_interval(&mut client.program);
         }
         let group = client.group;
         let contract = &mut case.group_mut(group).contract;

@@ -5,7 +5,7 @@ mod handshake;
 mod reply;
 
 pub use handshake::{
-    ClientHandshakeError, ClientHandshakeOutcome, ClientSession, HandshakeConfig,
+    ClientHandshakeConfig, ClientHandshakeError, ClientHandshakeOutcome, ClientSession,
     NbdClientHandshake,
 };
 pub use reply::{Reply, ReplyError, ReplyParser};

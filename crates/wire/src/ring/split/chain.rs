@@ -121,7 +121,7 @@ pub struct Buffer {
 ///
 /// Keep it from one call to the next, so that its memory is reused.
 #[derive(Clone, Debug, Default)]
-pub struct Chain {
+pub struct BufferChain {
     /// The buffers in the order of the chain.
     pub buffers: Vec<Buffer>,
     /// The number of bytes that the device reads.
@@ -206,7 +206,7 @@ pub enum TableError {
     Outside(OutsideGuestError),
 }
 
-impl Chain {
+impl BufferChain {
     /// Reads the chain that begins with the descriptor `head`, which must be in the queue.
     ///
     /// Each descriptor is read once, so that the guest cannot change it between check and use. The

@@ -3,7 +3,7 @@
 use super::super::event::crossed16;
 use super::super::{Guest, Load, Shared, Store};
 use super::{
-    Areas, Chain, ChainError, FLAGS, INDEX, LayoutError, NO_INTERRUPT, NO_NOTIFY, QueueError,
+    Areas, BufferChain, ChainError, FLAGS, INDEX, LayoutError, NO_INTERRUPT, NO_NOTIFY, QueueError,
     Settings, avail_event, available_entry, used_entry, used_event,
 };
 
@@ -153,7 +153,7 @@ impl<M: Shared> Device<M> {
     pub fn take<G: Guest>(
         &mut self,
         guest: &G,
-        chain: &mut Chain,
+        chain: &mut BufferChain,
     ) -> Result<Option<u16>, TakeError> {
         if self.poll_available()? == 0 {
             return Ok(None);
@@ -175,7 +175,7 @@ impl<M: Shared> Device<M> {
         &mut self,
         head: u16,
         guest: &G,
-        chain: &mut Chain,
+        chain: &mut BufferChain,
     ) -> Result<(), TakeError> {
         if let Some(broken) = self.broken {
             return Err(broken.into());

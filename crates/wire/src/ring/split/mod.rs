@@ -50,7 +50,7 @@ mod chain;
 mod device;
 mod driver;
 
-pub use chain::{Buffer, Chain, ChainError, DESCRIPTOR, Descriptor, TableError, write_table};
+pub use chain::{Buffer, BufferChain, ChainError, DESCRIPTOR, Descriptor, TableError, write_table};
 pub use device::{Device, TakeError};
 pub use driver::{Driver, DriverError, NoRoom, UsedHead};
 

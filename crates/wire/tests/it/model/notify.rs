@@ -6,7 +6,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use weir_core::{Instant, Span};
 use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan};
-use weir_wire::ring::split::{Chain, Device};
+use weir_wire::ring::split::{BufferChain, Device};
 
 use super::event::WakeEvent;
 use super::memory::ModelMemory;
@@ -19,7 +19,7 @@ fn gather(mut device: Device<ModelMemory>, requests: u16, kicks: &WakeEvent, cal
         delay: Span::from_micros(100),
     });
     let mut calls = Calls::new(policy, Gather::MOST);
-    let (mut chain, mut served, mut now) = (Chain::default(), 0, Instant::ZERO);
+    let (mut chain, mut served, mut now) = (BufferChain::default(), 0, Instant::ZERO);
     loop {
         let (found, wanted) = serve(&mut device, &mut chain, served);
         served += found;
@@ -90,7 +90,7 @@ struct PlannedDevice {
     requests: u16,
     served: u16,
     now: Instant,
-    chain: Chain,
+    chain: BufferChain,
 }
 
 impl PlannedDevice {
@@ -101,7 +101,7 @@ impl PlannedDevice {
             requests,
             served: 0,
             now: Instant::ZERO,
-            chain: Chain::default(),
+            chain: BufferChain::default(),
         }
     }
 

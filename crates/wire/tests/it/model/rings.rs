@@ -1,7 +1,7 @@
 //! Models of both rings: two sides, a few requests, and indices that start close to the wrap.
 
 use loom::thread;
-use weir_wire::ring::split::{self, Areas, Buffer, Chain, Device, Driver, Settings};
+use weir_wire::ring::split::{self, Areas, Buffer, BufferChain, Device, Driver, Settings};
 use weir_wire::ring::xen::{self, Rearm, Response, XenBackEnd, XenFrontEnd, XenRequest, XenStatus};
 
 use super::event::WakeEvent;
@@ -180,7 +180,7 @@ pub(crate) fn drive(
 /// call.
 pub(crate) fn serve(
     device: &mut Device<ModelMemory>,
-    chain: &mut Chain,
+    chain: &mut BufferChain,
     served: u16,
 ) -> (u16, bool) {
     let (mut found, mut call) = (0, false);
@@ -202,7 +202,7 @@ pub(crate) fn serve(
 
 /// The device's side: serves until all requests are answered, and sleeps in between.
 fn device(mut device: Device<ModelMemory>, mine: &WakeEvent, driver: &WakeEvent, case: ModelCase) {
-    let (mut chain, mut served) = (Chain::default(), 0);
+    let (mut chain, mut served) = (BufferChain::default(), 0);
     loop {
         let (found, call) = serve(&mut device, &mut chain, served);
         served += found;

@@ -25,11 +25,11 @@ use std::time::Duration;
 use told::ServerFigures;
 use weir_config::scenario::Scenario;
 use weir_config::{ListenAddress, Policy, Server as Config, Storage, ThreadPriority, profile};
-use weir_measure::promise::{self, Beside, Fate, Rate, Terms};
-use weir_measure::{Meter, Place, Record, Run, TOTAL};
+use weir_measure::promise::{self, Fate, PromisedRate, RunContext, Terms};
+use weir_measure::{Meter, Record, RecordPlace, RunId, TOTAL};
 use weir_model::client::{Fleet, FleetMember};
 use weir_model::load::Region;
-use weir_serve::Server;
+use weir_serve::LiveServer;
 use weir_sim::PerformanceAlone;
 
 /// The longest time for a reply. A client that waits longer has failed.
@@ -107,8 +107,8 @@ impl LiveServers {
         let directory = directory::private(&self.leftovers)?;
         let socket = directory.path().join("nbd.sock");
         let config = self.config(scenario, policy, &socket)?;
-        let server =
-            Server::start(&config, &weir_serve::Options::default()).map_err(Failure::run)?;
+        let server = LiveServer::start(&config, &weir_serve::ServerOptions::default())
+            .map_err(Failure::run)?;
         let fleet = fleet(scenario, repetition, socket);
         let (mut host, mut told) = (ThreadWaits::default(), ServerFigures::default());
         let raised = host::is_raised();
@@ -220,7 +220,7 @@ pub(super) fn play(
     live: &LiveServers,
     mut played: Repetition<'_>,
 ) -> Result<Option<RunOutcome>, String> {
-    played.run.place = Some(Place::Serve);
+    played.run.place = Some(RecordPlace::Serve);
     let Repetition {
         scenario, passed, ..
     } = played;
@@ -323,7 +323,7 @@ impl LiveMeasurements {
     /// request without contention is assumed to take the longer of the two times.
     fn records(
         &self,
-        run: &Run,
+        run: &RunId,
         scenario: &Scenario,
         alone: &[Option<PerformanceAlone>],
         fastest: &[Option<promise::AloneRequest>],
@@ -336,7 +336,7 @@ impl LiveMeasurements {
             let mut record = run.record(&spec.name, meter);
             record = record.with_series(meter.plot(), meter.end_ns());
             record.split_us = self.told.split(&spec.name);
-            if let Some(rate) = Rate::of(&scenario.contract(client)) {
+            if let Some(rate) = PromisedRate::of(&scenario.contract(client)) {
                 let known = alone.get(client).copied().flatten();
                 let mb_per_s = known.map(|a| a.mb_per_s);
                 // The model cannot complete a request faster than this, whatever the clock of the
@@ -347,11 +347,11 @@ impl LiveMeasurements {
                     ..request
                 });
                 let terms = Terms { rate, alone };
-                let beside = Beside {
+                let beside = RunContext {
                     host_ns: &self.host.late_ns(&spec.name),
                     reported_causes: &self.told.blames(&spec.name, &names),
                     names: &names,
-                    ..Beside::new(total.seconds())
+                    ..RunContext::new(total.seconds())
                 };
                 record = record.with_promise(&terms, mb_per_s, meter, &beside);
                 if self.busy.is_some_and(MachineLoad::is_invalid) {

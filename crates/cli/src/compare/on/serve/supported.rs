@@ -2,7 +2,7 @@
 
 use weir_config::scenario::{Path, Scenario};
 use weir_core::{Flags, Priority, ROOT, Span};
-use weir_sim::{Adapter, ClientSpec, Merging};
+use weir_sim::{Adapter, ClientSpec, MergeSettings};
 
 /// Returns the first property of a scenario that the server or the clients of this program do not
 /// support.
@@ -19,7 +19,7 @@ pub(in crate::compare) fn unsupported(scenario: &Scenario) -> Option<&'static st
     let priorities = any(&|c| c.priority != Priority::default());
     let come_or_go = any(&|c| c.leaves.is_some() || c.arrives > Span::ZERO);
     let adapter = scenario.adapter != Adapter::default();
-    let merges = scenario.merging != Merging::default();
+    let merges = scenario.merging != MergeSettings::default();
     let nested = scenario.groups.len() != clients.len();
     let rules = [
         (
@@ -56,10 +56,10 @@ pub(in crate::compare) fn unsupported(scenario: &Scenario) -> Option<&'static st
 mod tests {
     use super::*;
     use weir_config::scenario::{Choice, Script, find, read};
-    use weir_model::drive::{Config, null};
+    use weir_model::drive::{DriveConfig, null};
 
     fn why(script: &Script) -> Option<&'static str> {
-        let drive = Config::Null(null::Config::demo());
+        let drive = DriveConfig::Null(null::NullConfig::demo());
         unsupported(&script.scenario(&Choice::new(&drive, None, "")).unwrap())
     }
 

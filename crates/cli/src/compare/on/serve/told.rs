@@ -5,7 +5,7 @@
 use std::time::Duration;
 use weir_measure::SplitUs;
 use weir_measure::promise::Blame;
-use weir_serve::{Causes, DriveFigures, Server, VolumeFigures};
+use weir_serve::{Causes, DriveFigures, LiveServer, VolumeFigures};
 
 /// The server's figures at the start and at the end of the measurement, and the causes after each
 /// second in between.
@@ -22,7 +22,7 @@ pub(super) struct ServerFigures {
 impl ServerFigures {
     /// Queries the server if another second of the measurement has passed. The measurement begins
     /// after `warm_up`.
-    pub(super) fn poll_server(&mut self, warm_up: Duration, passed: Duration, server: &Server) {
+    pub(super) fn poll_server(&mut self, warm_up: Duration, passed: Duration, server: &LiveServer) {
         // The first query is due at the end of the warm-up, and each further one a second later.
         let seconds = self.seconds.len() as u64 + u64::from(self.first.is_some());
         if passed < warm_up + Duration::from_secs(seconds) {

@@ -18,7 +18,7 @@ use crate::nbd::flags::TransmissionFlags;
 
 /// The features that a client requests, and the limits that it enforces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HandshakeConfig {
+pub struct ClientHandshakeConfig {
     /// The name of the export, at most 4096 bytes. If it is empty, the server chooses its default
     /// export.
     pub export: String,
@@ -36,7 +36,7 @@ pub struct HandshakeConfig {
     pub replies: u32,
 }
 
-impl HandshakeConfig {
+impl ClientHandshakeConfig {
     /// Requests every feature, with the default limits.
     pub fn new(export: impl Into<String>) -> Self {
         Self {
@@ -86,12 +86,12 @@ pub enum ClientHandshakeOutcome {
 /// The client's side of one connection's handshake, as a state machine without I/O. It sends
 /// nothing before the server's greeting has arrived.
 ///
-/// It requests the features of its [`HandshakeConfig`], one option at a time. If the server refuses
+/// It requests the features of its [`ClientHandshakeConfig`], one option at a time. If the server refuses
 /// structured replies or `base:allocation`, the handshake continues without them. If the server
 /// does not know GO, it falls back to `EXPORT_NAME`.
 #[derive(Debug, Clone)]
 pub struct NbdClientHandshake {
-    config: HandshakeConfig,
+    config: ClientHandshakeConfig,
     state: ClientHandshakeState,
     /// The bytes received so far of the message that `state` expects.
     held: Vec<u8>,
@@ -128,7 +128,7 @@ impl NbdClientHandshake {
     ///
     /// # Panics
     /// If the name of the export is longer than 4096 bytes.
-    pub fn new(config: HandshakeConfig) -> Self {
+    pub fn new(config: ClientHandshakeConfig) -> Self {
         assert!(
             config.export.len() <= MAX_STRING,
             "export name of {} bytes",

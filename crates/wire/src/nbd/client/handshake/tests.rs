@@ -16,18 +16,18 @@ fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn plain(export: &str) -> HandshakeConfig {
-    HandshakeConfig {
+fn plain(export: &str) -> ClientHandshakeConfig {
+    ClientHandshakeConfig {
         structured: false,
         meta_allocation: false,
         block_sizes: false,
-        ..HandshakeConfig::new(export)
+        ..ClientHandshakeConfig::new(export)
     }
 }
 
 /// Feeds the whole of `input` at once. Returns the output and the outcome.
 fn run(
-    config: HandshakeConfig,
+    config: ClientHandshakeConfig,
     input: &[u8],
 ) -> (
     Vec<u8>,
@@ -77,7 +77,7 @@ fn a_client_that_wants_everything_in_bytes() {
     ]
     .concat();
     // Client flags, STRUCTURED_REPLY (8), SET_META_CONTEXT (10), and GO (7).
-    let (out, end) = run(HandshakeConfig::new("alpha"), &input);
+    let (out, end) = run(ClientHandshakeConfig::new("alpha"), &input);
     let expected = b"\x00\x00\x00\x03\
         IHAVEOPT\x00\x00\x00\x08\x00\x00\x00\x00\
         IHAVEOPT\x00\x00\x00\x0a\x00\x00\x00\x20\
@@ -113,7 +113,7 @@ fn a_server_without_options_is_used_without_them() {
     ]
     .concat();
     let mut out = Vec::new();
-    let (used, end) = NbdClientHandshake::new(HandshakeConfig::new("alpha"))
+    let (used, end) = NbdClientHandshake::new(ClientHandshakeConfig::new("alpha"))
         .feed(&input, &mut out)
         .unwrap();
     assert_eq!(used, input.len() - 4);
@@ -131,7 +131,7 @@ fn a_server_without_options_is_used_without_them() {
 
 #[test]
 fn an_old_server_pads_its_answer() {
-    let config = HandshakeConfig {
+    let config = ClientHandshakeConfig {
         export_name: true,
         ..plain("alpha")
     };
@@ -168,7 +168,7 @@ fn contexts_before_an_error_do_not_count() {
         reply(OPT_GO, REP_ACK, &[]),
     ]
     .concat();
-    let end = run(HandshakeConfig::new("alpha"), &input).1;
+    let end = run(ClientHandshakeConfig::new("alpha"), &input).1;
     let Ok(Some(ClientHandshakeOutcome::Transmission(session))) = end else {
         panic!("{end:?}")
     };
@@ -320,14 +320,14 @@ fn exports() -> impl Strategy<Value = OneExport> {
     )
 }
 
-fn configs() -> impl Strategy<Value = HandshakeConfig> {
+fn configs() -> impl Strategy<Value = ClientHandshakeConfig> {
     prop::array::uniform4(any::<bool>()).prop_map(
-        |[structured, meta_allocation, block_sizes, export_name]| HandshakeConfig {
+        |[structured, meta_allocation, block_sizes, export_name]| ClientHandshakeConfig {
             structured,
             meta_allocation,
             block_sizes,
             export_name,
-            ..HandshakeConfig::new("")
+            ..ClientHandshakeConfig::new("")
         },
     )
 }
