@@ -84,7 +84,7 @@ pub(crate) fn check(
             // Without its own promise, the tenant no longer limits its volumes, and the next turn
             // finds further problems.
             Refusal::ChildrenAboveParent { group, .. } if doc.is_collecting() => {
-                clear_promise(&mut edits, group)
+                clear_promise(&mut edits, group);
             }
             _ => return,
         }

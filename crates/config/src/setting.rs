@@ -68,7 +68,8 @@ impl Setting {
     /// Returns the contract with this setting applied, as the server's file would be read on a
     /// drive of this capacity. `None` stands for a drive without limits.
     ///
-    /// # Errors The problem of a server's file with this setting.
+    /// # Errors
+    /// The problem of a server's file with this setting.
     pub fn apply(
         &self,
         contract: &Contract,

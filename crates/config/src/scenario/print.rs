@@ -133,7 +133,7 @@ pub(super) fn print_kind(f: &mut impl fmt::Write, program: &Program) -> fmt::Res
         Pattern::Sequential | Pattern::Shuffled => {}
         Pattern::Random => writeln!(f, "norandommap = true")?,
         Pattern::Skewed(skew) => {
-            writeln!(f, "random_distribution = \"{}\"", DistributionText(skew))?
+            writeln!(f, "random_distribution = \"{}\"", DistributionText(skew))?;
         }
         Pattern::Partly { reads, writes } => {
             writeln!(f, "percentage_random = \"{reads},{writes}\"")?;

@@ -12,11 +12,11 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 /// The length of a message's header, and of the generic netlink header that follows it, in bytes.
 const HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
-/// The flags of a request that is acknowledged in any case: NLM_F_REQUEST and NLM_F_ACK.
+/// The flags of a request that is acknowledged in any case: `NLM_F_REQUEST` and `NLM_F_ACK`.
 const REQUEST_ACK: u16 = 1 | 4;
-/// The type of a message with the result of a request (NLMSG_ERROR).
+/// The type of a message with the result of a request (`NLMSG_ERROR`).
 const ERROR: u16 = 2;
-/// The family of the controller (GENL_ID_CTRL), its command, and its attributes.
+/// The family of the controller (`GENL_ID_CTRL`), its command, and its attributes.
 const CONTROL: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -24,7 +24,7 @@ const FAMILY_NAME: u16 = 2;
 const GROUPS: u16 = 7;
 const GROUP_NAME: u16 = 1;
 const GROUP_ID: u16 = 2;
-/// The flag in the type of an attribute that contains attributes (NLA_F_NESTED).
+/// The flag in the type of an attribute that contains attributes (`NLA_F_NESTED`).
 const NESTED: u16 = 1 << 15;
 /// The maximum length of a received message, in bytes.
 const LONGEST: usize = 16 << 10;

@@ -206,7 +206,7 @@ impl PlayHost {
                 Ok(_) => return Ok(()),
                 // The job has made its file `ready` but does not read from the pipe yet.
                 Err(e) if has_no_reader(&e) && Instant::now() < patience => {
-                    thread::sleep(LOOK / 10)
+                    thread::sleep(LOOK / 10);
                 }
                 Err(e) => return Err(at(&path)(e)),
             }

@@ -214,7 +214,7 @@ impl GatewayMember {
                 self.hold(lease, asked_at);
             }
             (StoreRequest::Renew(lease), StoreReply::Renewed) if self.holds(lease) => {
-                self.hold(lease, asked_at)
+                self.hold(lease, asked_at);
             }
             (StoreRequest::Renew(lease) | StoreRequest::Revoke(lease), StoreReply::Gone)
                 if self.holds(lease) =>
@@ -222,10 +222,10 @@ impl GatewayMember {
                 self.drop_lease();
             }
             (StoreRequest::Write { row, .. }, StoreReply::Gone) if self.holds(row.lease) => {
-                self.drop_lease()
+                self.drop_lease();
             }
             (StoreRequest::Read | StoreRequest::Write { .. }, StoreReply::Table(table)) => {
-                self.adopt_table(now, table)
+                self.adopt_table(now, table);
             }
             (StoreRequest::Write { row, .. }, StoreReply::Written(generation)) => {
                 // The own row is in the table now, as the store would return it.

@@ -39,7 +39,7 @@ impl Temp {
     }
 
     /// Creates a directory on the file system of the build, for files that are opened with
-    /// O_DIRECT.
+    /// `O_DIRECT`.
     pub(crate) fn on_disk() -> Self {
         Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")))
     }

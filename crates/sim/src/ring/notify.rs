@@ -7,7 +7,7 @@ use weir_wire::notify::{
 };
 
 /// The unit in which XSA-332 counts delays: a jiffy of a kernel with 250 of them per second
-/// (CONFIG_HZ=250).
+/// (`CONFIG_HZ=250`).
 const JIFFY: Span = Span::from_millis(4);
 
 /// The number of wake-ups by which a throttled guest may be ahead of its rate. The value is an

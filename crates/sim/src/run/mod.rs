@@ -163,15 +163,7 @@ impl<'a> SimRun<'a> {
         // The run-in needs the layer with all groups, and leaves the drive empty.
         let wake = run_in::play(&scenario, &mut layer, &mut *drive, &bases)?;
         let files = Files::new(&scenario.clients);
-        let guests = (0..)
-            .zip(&scenario.clients)
-            .map(|(client, spec)| {
-                // Neither policy nor drive is part of the seed, so that all of them are compared on
-                // the same requests.
-                let seed = weir_model::load::seed(&scenario.name, repetition, spec.sequence);
-                SimClient::new(&scenario, client, &files, seed)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let guests = clients(&scenario, &files, repetition)?;
         let clients = scenario.clients.iter();
         let outstanding = clients.map(|c| scenario.outstanding(c, policy));
         let outstanding = outstanding.fold(0, u32::saturating_add);
@@ -483,6 +475,21 @@ impl<'a> SimRun<'a> {
             .next_turn((due < Instant::MAX).then_some(due), at_once)?;
         Some(turn.max(self.now))
     }
+}
+
+/// Creates the scenario's clients.
+fn clients(
+    scenario: &Scenario,
+    files: &Files,
+    repetition: u32,
+) -> Result<Vec<SimClient>, SimError> {
+    let clients = (0..).zip(&scenario.clients).map(|(client, spec)| {
+        // Neither policy nor drive is part of the seed, so that all of them are compared on the
+        // same requests.
+        let seed = weir_model::load::seed(&scenario.name, repetition, spec.sequence);
+        SimClient::new(scenario, client, files, seed)
+    });
+    clients.collect()
 }
 
 /// Returns true if the worker that sends reads runs only when a client waits, that is, after all

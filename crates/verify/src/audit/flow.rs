@@ -221,7 +221,7 @@ impl Auditor for FlowAuditor {
                 found.add(format_args!("a stream on hold sends: {piece:?}"));
             }
             Fact::Done(_, done) if self.stream_flow(done.stream).paused => {
-                self.touched.push(done.stream)
+                self.touched.push(done.stream);
             }
             Fact::Pause(id) => self.on_notice(model, id, true, found),
             Fact::Resume(id) => self.on_notice(model, id, false, found),

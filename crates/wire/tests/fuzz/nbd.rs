@@ -265,7 +265,7 @@ fn check_verdict(request: &NbdRequest, settings: &RuleSettings, verdict: Result<
     let read_only = settings.flags.contains(TransmissionFlags::READ_ONLY);
     match verdict {
         Ok(()) if matches!(command, NbdCommand::Flush | NbdCommand::Disconnect) => {
-            assert_eq!(end, 0)
+            assert_eq!(end, 0);
         }
         Ok(()) => {
             assert!(

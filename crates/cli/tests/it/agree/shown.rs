@@ -374,11 +374,10 @@ fn standing(
         });
         parts.push(format!("done in {done}"));
     }
-    let text = if parts.is_empty() {
-        "-".to_owned()
-    } else {
-        parts.join(", ")
-    };
+    if parts.is_empty() {
+        parts.push("-".to_owned());
+    }
+    let text = parts.join(", ");
     faults.same("standing", shown, &text);
     let promised = match (
         members[0].runs[0]["promised_mb_per_s"].as_f64(),

@@ -242,7 +242,7 @@ impl DriveModel for Volume {
         match command.op {
             Op::Read | Op::Write => self.split_transfer(slot, command),
             Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => {
-                self.queue_for_each_member(slot, command)
+                self.queue_for_each_member(slot, command);
             }
         }
         for member in &mut self.members {

@@ -40,7 +40,7 @@ fn run(
     (out, end)
 }
 
-/// INFO_EXPORT with 1 MiB and the flags 0x85.
+/// `INFO_EXPORT` with 1 MiB and the flags 0x85.
 const EXPORT: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0x85];
 
 #[test]
