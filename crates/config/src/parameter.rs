@@ -3,7 +3,7 @@
 //! One table for each kind of model lists its parameters, their units, and the fields that they
 //! set. The reader and the printer of profiles use these tables, and so does every program that
 //! searches for parameters. The rules for their values are in
-//! [`weir_model::drive::VolumeConfig::validate`].
+//! [`weir_model::drive::DriveConfig::validate`].
 
 mod tables;
 
@@ -61,7 +61,7 @@ impl Parameter {
     }
 
     /// Sets the parameter in `drive`. A value that is too large for the field becomes the field's
-    /// maximum. [`VolumeConfig::validate`] then decides whether the drive is valid.
+    /// maximum. [`DriveConfig::validate`] then decides whether the drive is valid.
     ///
     /// # Panics
     /// Panics if the parameter does not belong to the drive's kind.

@@ -17,7 +17,7 @@ pub enum Storage {
     Nbd(Remote),
     /// Memory that is zero at the start, without a timing model.
     Memory,
-    /// Memory behind the timing model of the volume's drive ([`crate::Drive::model`]).
+    /// Memory behind the timing model of the volume's drive ([`crate::ServerDrive::model`]).
     Model,
 }
 

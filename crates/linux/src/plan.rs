@@ -149,7 +149,7 @@ impl HostPlan {
         plan
     }
 
-    /// Makes the plan for these settings of one device. [`SettingPlace::ContractGroup`] is an index into `groups`,
+    /// Makes the plan for these settings of one device. [`SettingPlace::Group`] is an index into `groups`,
     /// which are paths below the root cgroup.
     ///
     /// # Errors

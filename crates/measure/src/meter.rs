@@ -426,7 +426,7 @@ impl Meter {
         }
     }
 
-    /// Returns the operations of a kind, if they are [measured separately](Self::tell_apart).
+    /// Returns the operations of a kind, if they are [measured separately](Self::measure_kinds).
     pub fn of(&self, kind: MeasuredKind) -> Option<&KindMeter> {
         self.apart.as_ref()?[kind as usize].as_ref()
     }

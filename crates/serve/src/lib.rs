@@ -1,6 +1,6 @@
 //! The live server: shards, front ends, backends, metrics.
 //!
-//! [`LiveServer::start`] opens all volumes, addresses and sockets that a [`weir_config::LiveServer`] names,
+//! [`LiveServer::start`] opens all volumes, addresses and sockets that a [`weir_config::Server`] names,
 //! and serves them. An acceptor thread accepts clients and conducts their handshakes. Each shard (a
 //! thread with its own ring) serves its drives and all connections to them, through the front ends
 //! of all protocols. The core of each drive decides which request is dispatched next, and the

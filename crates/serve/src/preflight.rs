@@ -40,7 +40,7 @@ pub struct Finding {
     pub certain: bool,
 }
 
-/// Runs all checks of [`Server::start`](crate::Server::start). Two kinds of findings are not
+/// Runs all checks of [`Server::start`](crate::LiveServer::start). Two kinds of findings are not
 /// certain: resources that another Weir server holds, because it can be the server that is to load
 /// this configuration, and resources that this process may not see.
 pub fn preflight(config: &Server) -> Preflight {

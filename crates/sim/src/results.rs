@@ -30,10 +30,10 @@ pub struct Results {
     /// The number of requests that clients still waited for at the end.
     pub unanswered: u64,
     /// Commands in flight in the drive (and its adapter) over time, if the run was
-    /// [followed](crate::Run::followed).
+    /// [followed](crate::SimRun::followed).
     pub depth: Option<LevelSeries>,
     /// The states of controllers and the elevator over time, if the run was
-    /// [followed](crate::Run::followed). Empty otherwise.
+    /// [followed](crate::SimRun::followed). Empty otherwise.
     pub states: Vec<TracedState>,
     /// The time of the measurement in which at least one command was in flight in the drive, in
     /// nanoseconds.

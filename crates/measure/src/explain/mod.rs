@@ -6,7 +6,7 @@
 //! as fit into a fixed number of bytes, and allocates nothing for a request.
 //!
 //! Taking a [`JournalSnapshot`] of the journal is fast however much the journal holds. The view then
-//! [explains](View::explain) the requests of one group on any thread: which groups' pieces were in
+//! [explains](JournalSnapshot::explain) the requests of one group on any thread: which groups' pieces were in
 //! the drive while its requests waited, for how long at each stage, and which promised seconds were
 //! short for which reason. The [parts](Explanation::parts) of an explanation add up to the measured
 //! latency.

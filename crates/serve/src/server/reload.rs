@@ -22,7 +22,7 @@ impl LiveServer {
     /// Volumes whose storage has become larger grow, and virtual machines are notified. Connections
     /// stay. A reload that removes volumes with connections is refused, unless the changed
     /// configuration has `remove_in_use`. In that case, requests in progress on these volumes
-    /// complete (within [`ServerOptions::drain`](crate::Options::drain)), and the connections are closed.
+    /// complete (within [`ServerOptions::drain`](crate::ServerOptions::drain)), and the connections are closed.
     ///
     /// # Errors
     /// Returns the reason why the configuration is not applied. Each variant of [`ReloadError`]

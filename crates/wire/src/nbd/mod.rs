@@ -21,7 +21,7 @@
 //!    in flight, then close the connection.
 //!
 //! # The client's side
-//! Parse the address of an export with [`Uri`], negotiate with [`client::Handshake`], send requests
+//! Parse the address of an export with [`Uri`], negotiate with [`client::NbdClientHandshake`], send requests
 //! with [`NbdRequest::encode`] and read replies with [`client::ReplyParser`].
 //!
 //! # Example

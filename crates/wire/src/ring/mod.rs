@@ -20,7 +20,7 @@
 //! therefore read once and checked afterwards. Every index of the other side is compared with a
 //! count of our own, so that no call does more work than the ring has entries. Each kind of invalid
 //! value has an error of its own. A ring that cannot continue returns the same error in every later
-//! call ([`xen::Broken`], [`split::Broken`]).
+//! call ([`xen::RingError`], [`split::QueueError`]).
 
 mod event;
 pub mod plain;

@@ -123,7 +123,7 @@ impl Chart {
     }
 
     /// Returns the plot as SVG of this width and height. On a page with the script of
-    /// [`crate::report::html::Page`], lines show their values under the pointer.
+    /// [`crate::report::html::HtmlPage`], lines show their values under the pointer.
     pub fn svg(&self, size: (f64, f64)) -> String {
         // Rows of bars have their names in front of them, so that they need no legend.
         let is_named = |m: &&ChartMark| !matches!(m.shape, MarkShape::Bars(_));

@@ -21,7 +21,7 @@ pub enum SceneWatch {
         /// The longest allowed wait for a dispatch.
         bound: Span,
     },
-    /// Checks mins in seconds that begin at `from` or later, see [`crate::audit::Promise`].
+    /// Checks mins in seconds that begin at `from` or later, see [`crate::audit::PromiseAuditor`].
     Promises {
         /// The beginning of the first second that counts.
         from: Instant,

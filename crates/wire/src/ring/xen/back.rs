@@ -95,7 +95,7 @@ impl<M: Shared> XenBackEnd<M> {
         Ok(found.wrapping_sub(self.taken))
     }
 
-    /// Returns the next of the requests that [`poll_requests`](Self::look) counted, or `None` if there is
+    /// Returns the next of the requests that [`poll_requests`](Self::poll_requests) counted, or `None` if there is
     /// none left.
     ///
     /// A request that is refused was taken as well, and must be answered ([`XenRequestError::response`]).
@@ -140,7 +140,7 @@ impl<M: Shared> XenBackEnd<M> {
     /// more. Returns true if there is a request already.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`poll_requests`](Self::look).
+    /// Returns [`RingError`], like [`poll_requests`](Self::poll_requests).
     pub fn arm(&mut self) -> Result<bool, RingError> {
         self.ask();
         // The event must be visible before the index is read again, otherwise a request that is
@@ -162,7 +162,7 @@ impl<M: Shared> XenBackEnd<M> {
     /// nothing.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`poll_requests`](Self::look).
+    /// Returns [`RingError`], like [`poll_requests`](Self::poll_requests).
     pub fn on_drained(&mut self) -> Result<bool, RingError> {
         match self.rearm {
             Rearm::Drained => self.arm(),
@@ -176,7 +176,7 @@ impl<M: Shared> XenBackEnd<M> {
     /// ring after the others. With [`Rearm::Drained`] it does nothing.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`poll_requests`](Self::look).
+    /// Returns [`RingError`], like [`poll_requests`](Self::poll_requests).
     pub fn on_answered(&mut self) -> Result<bool, RingError> {
         match self.rearm {
             Rearm::Drained => Ok(false),
