@@ -36,8 +36,9 @@ pub(crate) trait Controller: Send + Sync + Debug {
     }
     /// Decides about a request that enters the controller.
     fn enter(&mut self, cx: &mut Cx, request: u32) -> Verdict;
-    /// Returns the next request that was held and may continue. The chain calls this after every
-    /// other call that can let a request continue.
+    /// Returns the next request that was held and may continue, by its slot. It is charged already,
+    /// and counts as passed from now on. The layer calls this until `None`, after every other call
+    /// that can let a request continue.
     fn next_passed(&mut self, cx: &mut Cx) -> Option<u32>;
     /// Notes that a request that passed has its scheduler tag, for which it waited this long.
     fn tagged(&mut self, _cx: &mut Cx, _request: u32, _waited: Span) {}

@@ -27,7 +27,7 @@ struct LatencyFigure {
 type StoredLatencies = BTreeMap<String, (u64, f64)>;
 
 fn file() -> PathBuf {
-    crate::conformance::root().join("../fit/src/linux.txt")
+    crate::conformance::root().join("src/fit/linux.txt")
 }
 
 /// Measures the missing figures that one of Weir's scenarios gives, with the program `weir`, on a

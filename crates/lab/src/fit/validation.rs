@@ -145,7 +145,7 @@ pub fn document(drives: &[Validation]) -> String {
         drive.section(&mut text);
     }
     ratios(&mut text, drives);
-    patterns(&mut text, drives);
+    write_single_reads(&mut text, drives);
     text
 }
 
@@ -265,7 +265,8 @@ fn ratios(text: &mut String, drives: &[Validation]) {
     }
 }
 
-fn patterns(text: &mut String, drives: &[Validation]) {
+/// Appends the section about single reads at long intervals, in the columns of [`COMPARED`].
+fn write_single_reads(text: &mut String, drives: &[Validation]) {
     text.push_str(
         "\n## Single reads at long intervals\n\nThis table has the model's mean latencies for the load in the appendix of the comparison, which is one read every 100 ms.\n\
          According to the appendix, a read takes about 1 ms on the Samsung under any policy, and the policy makes no difference on the Plextor with writers either.\n\

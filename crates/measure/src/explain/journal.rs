@@ -303,7 +303,7 @@ impl Journal {
         std::mem::swap(&mut self.touched, &mut self.closed.touched);
         self.touched.clear();
         self.closed.whole = whole;
-        self.closed.add_up();
+        self.closed.summarise();
     }
 
     /// Returns the row of a group in the current second.

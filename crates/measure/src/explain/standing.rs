@@ -20,15 +20,16 @@ pub(crate) struct ClosedSecond {
     /// The last of the seconds that ended at the same call, if several did. No call was made in
     /// those.
     pub(crate) later: DriveSecond,
-    /// The sum of all groups' shares of the drive's time.
+    /// The sum of all groups' shares of the drive's time, in nanoseconds. The whole share of a piece
+    /// counts in the second in which the piece completes, so the sum can exceed a second.
     share: u64,
     /// The two groups with the largest shares, each as its share and its number.
     largest: [(u64, u32); 2],
 }
 
 impl ClosedSecond {
-    /// Adds up the rows, which are complete.
-    pub(crate) fn add_up(&mut self) {
+    /// Adds up the rows, which are complete, and finds the two largest groups.
+    pub(crate) fn summarise(&mut self) {
         // Two groups are enough to find the largest group other than a given one.
         (self.share, self.largest) = (0, [(0, 0); 2]);
         for group in &self.touched {

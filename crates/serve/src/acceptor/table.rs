@@ -95,7 +95,9 @@ impl<'a> PlaceOffer<'a> {
         }
     }
 
-    /// Takes a place for the client, which is about to use an existing volume.
+    /// Takes one of the server's places for connections ([`Places`]) for the client, which is about
+    /// to use an existing volume. The place is freed when its ticket is dropped, also if the
+    /// handshake fails later.
     ///
     /// # Errors
     /// Returns a message for the client if it gets no place.
@@ -114,7 +116,7 @@ impl<'a> PlaceOffer<'a> {
         if refused { Err(FULL) } else { Ok(()) }
     }
 
-    /// Returns the place that was taken, and the connection that has to end for it.
+    /// Removes and returns the place that was taken, and the connection that has to end for it.
     pub(super) fn taken(&self) -> Option<(Ticket, Option<Evicted>)> {
         self.taken.take()
     }

@@ -38,6 +38,11 @@ pub struct Memory {
 
 /// Checks whether a volume of this size is possible on this machine.
 ///
+/// Allocating the table of chunks of an impossible size would end the process instead of returning
+/// an error. Only the table counts, because the chunks themselves are allocated when they are
+/// written, and a write without memory fails. This is no promise that the memory is free: several
+/// volumes and a limit of the process can still exceed it.
+///
 /// # Errors
 /// Fails if the table of chunks alone exceeds the machine's memory and swap space.
 pub(super) fn check_size(size: u64) -> io::Result<()> {

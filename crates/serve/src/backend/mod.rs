@@ -61,8 +61,6 @@ pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
                     "a volume in memory requires size",
                 )
             })?;
-            // Allocating the table of an impossible size would end the process instead of returning
-            // an error.
             memory::check_size(size)?;
             Box::new(Memory::new(size, read_only))
         }

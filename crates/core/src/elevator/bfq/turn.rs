@@ -98,8 +98,10 @@ impl Bfq {
         }
     }
 
-    /// Ends the turn if no request has arrived while the drive idled (Linux:
-    /// `bfq_idle_slice_timer_body`).
+    /// Ends the turn if the time of idling is over (Linux: `bfq_idle_slice_timer_body`). Does nothing
+    /// while the drive does not idle.
+    ///
+    /// A request that arrives for the queue ends the idling, but not the turn, when it is inserted.
     #[inline]
     pub(super) fn end_idling(&mut self, cx: &mut Cx) {
         if self.turn.idle_until.is_none_or(|until| cx.now < until) {

@@ -130,8 +130,8 @@ impl Cfq {
         let now = now.as_nanos();
         let order = self.groups.get(group).services.get(kind).order;
         let key = if kind.class == CfqClass::Idle {
-            // Keys wrap around, so the last key is searched within half of the range of numbers
-            // from now on.
+            // Keys wrap around, so those within half of the range of numbers around now are
+            // comparable. The last key is the largest of them.
             let last = self.turns.last_up_to(&order, now.wrapping_add(1 << 62));
             let last = last.filter(|&last| last != q);
             last.map_or(now, |last| self.turns.key(last))
@@ -189,8 +189,9 @@ impl Cfq {
     /// (Linux: `cfq_slice_offset`).
     fn offset(&self, q: u32) -> i64 {
         let queue = self.queue(q);
-        // A queue waits one difference of slices for each other queue of its group. Without others,
-        // it is next at once.
+        // A queue waits one difference of slices for each other queue of its group. A queue that
+        // begins to be busy is not in its group's count yet, so the only queue of a group gets one
+        // difference in front of now (the same in Linux).
         let others = i64::from(self.groups.get(queue.group).queues) - 1;
         let most = self.slice_of(true, 0).as_nanos().cast_signed();
         let own = self.slice_of(queue.sync, queue.level).as_nanos();

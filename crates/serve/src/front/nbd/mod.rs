@@ -51,6 +51,11 @@ struct NbdConnection {
 }
 
 impl NbdConnection {
+    /// Begins the transmission phase of a negotiated connection.
+    ///
+    /// # Errors
+    /// Fails without memory for the input, if the client has already sent more than the input holds,
+    /// or if the socket cannot be used.
     fn new(agreed: NegotiatedConnection, arena: &Arena) -> Result<Self, AttachError> {
         let NegotiatedConnection {
             socket,
@@ -64,6 +69,7 @@ impl NbdConnection {
         }
         Ok(Self {
             socket: Handle::new(socket).map_err(|_| AttachError::Socket)?,
+            // Requests without payload, such as TRIM, may have any length.
             rules: session.rules(u32::MAX),
             receiver: Receiver::new(input),
             receiving: None,

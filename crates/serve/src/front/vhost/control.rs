@@ -352,8 +352,8 @@ impl VhostSession {
             return Err(MessageRefusal::Features(unknown));
         }
         self.features = features;
-        // Without negotiated protocol features, queues are enabled from the beginning, and the VMM
-        // does not send `SET_VRING_ENABLE`.
+        // Queues are disabled at first. A VMM that does not negotiate protocol features never sends
+        // `SET_VRING_ENABLE`, so its queues are enabled here (vhost-user, "Ring states").
         if features & PROTOCOL_FEATURES == 0 {
             self.queues
                 .iter_mut()

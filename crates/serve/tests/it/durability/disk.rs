@@ -144,7 +144,7 @@ impl DiskState {
         self.written
     }
 
-    /// What a flush that is submitted now covers.
+    /// Returns the completed writes, which a flush that is submitted now covers.
     fn covered(&self) -> Vec<u64> {
         let writes = self.unflushed.iter();
         writes
