@@ -21,8 +21,8 @@ use weir_serve::{Finding, Preflight, preflight};
 pub(crate) struct CheckOptions {
     /// The server's configuration file
     config: PathBuf,
-    /// Query the running server at the file's `listen.metrics`, and report the changes that a reload of the file would make, or the reason
-    /// why it would be refused
+    /// Query the running server at the file's `listen.metrics`, and report the changes that a
+    /// reload of the file would make, or the reason why it would be refused
     #[arg(long)]
     reload: bool,
 }

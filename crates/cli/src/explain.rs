@@ -21,13 +21,16 @@ pub(crate) struct ExplainOptions {
     volume: String,
     #[command(flatten)]
     socket: Socket,
-    /// Explain a recording of `weir serve --record` by replaying it in virtual time, instead of querying a running server
+    /// Explain a recording of `weir serve --record` by replaying it in virtual time, instead of
+    /// querying a running server
     #[arg(long, value_name = "FILE", conflicts_with = "socket")]
     record: Option<PathBuf>,
-    /// The server's configuration, for the names of volumes [default: recordings contain no names, so groups are shown by number]
+    /// The server's configuration, for the names of volumes [default: recordings contain no names,
+    /// so groups are shown by number]
     #[arg(long, value_name = "FILE", requires = "record")]
     config: Option<PathBuf>,
-    /// Explain only the most recent period, for example 30s or 5m [default: the whole period that is known]
+    /// Explain only the most recent period, for example 30s or 5m [default: the whole period that
+    /// is known]
     #[arg(long, value_name = "TIME", value_parser = span)]
     since: Option<Span>,
     /// Print the explanation as JSON

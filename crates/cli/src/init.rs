@@ -24,10 +24,12 @@ pub(crate) struct InitOptions {
     /// A volume and its size. Can be repeated [default: disk=10GiB]
     #[arg(long = "volume", value_name = "NAME=SIZE", value_parser = volume)]
     volumes: Vec<VolumeOption>,
-    /// The results of `weir calibrate`: its state file, or the file that it wrote with --json [default: the state file in this directory]
+    /// The results of `weir calibrate`: its state file, or the file that it wrote with --json
+    /// [default: the state file in this directory]
     #[arg(long, value_name = "FILE")]
     calibrated: Option<PathBuf>,
-    /// The directory for the volumes' image files [default: the directory of the measured file, or else of the configuration]
+    /// The directory for the volumes' image files [default: the directory of the measured file, or
+    /// else of the configuration]
     #[arg(long, value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
     /// The address at which clients connect: an IP address and a port, or `unix:` and a path

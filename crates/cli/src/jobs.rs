@@ -9,7 +9,8 @@ use std::thread;
 /// The option `--jobs`, which several commands share.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct JobsOption {
-    /// Number of parallel runs, 1 to 1024. Results do not depend on it [default: the number of CPUs]
+    /// Number of parallel runs, 1 to 1024. Results do not depend on it [default: the number of
+    /// CPUs]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=1024))]
     jobs: Option<u32>,
 }

@@ -2,8 +2,8 @@
 //! prints their results.
 //!
 //! [`main`] is the whole program. The functions of the command that other programs need are
-//! exported as values: `crates/python` uses [`Comparison`], [`Planning`], [`drive()`], [`policy`] and
-//! [`scenarios`].
+//! exported as values: `crates/python` uses [`Comparison`], [`Planning`], [`drive()`], [`policy`]
+//! and [`scenarios`].
 
 #![forbid(unsafe_code)]
 
@@ -54,13 +54,13 @@ pub use scenario::all as scenarios;
 
 /// Share one storage drive among many clients and keep the contract of each.
 ///
-/// Each client gets at least the bandwidth that it was promised. The remaining capacity is divided by weight, and no client exceeds its
-/// maximum.
+/// Each client gets at least the bandwidth that it was promised. The remaining capacity is divided
+/// by weight, and no client exceeds its maximum.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version)]
 struct Arguments {
-    /// The least severe messages to log on standard error [default: the value of `WEIR_LOG`, or else info for serve, and warn for other
-    /// commands]
+    /// The least severe messages to log on standard error [default: the value of `WEIR_LOG`, or
+    /// else info for serve, and warn for other commands]
     #[arg(long, global = true, value_name = "LEVEL", value_enum)]
     log: Option<log::LogLevel>,
     #[command(subcommand)]
@@ -71,11 +71,13 @@ struct Arguments {
 enum WeirCommand {
     /// Show the effect of Weir: one drive and sixteen clients, with and without contracts
     Demo(compare::demo::DemoOptions),
-    /// Compare policies on modelled drives: the throughput and latency of each client, and the reasons
+    /// Compare policies on modelled drives: the throughput and latency of each client, and the
+    /// reasons
     Compare(compare::CompareOptions),
     /// Find the number of drives that clients need under each policy to get what they are promised
     Plan(plan::PlanOptions),
-    /// Apply contracts to this host's kernel, through its own settings, and restore these settings on request
+    /// Apply contracts to this host's kernel, through its own settings, and restore these settings
+    /// on request
     Apply(apply::ApplyOptions),
     /// Serve volumes to clients until SIGTERM or SIGINT
     Serve(serve::ServeOptions),
@@ -83,7 +85,8 @@ enum WeirCommand {
     Check(check::CheckOptions),
     /// Inspect and change a running server
     Ctl(ctl::CtlOptions),
-    /// Watch a running server on a full-screen display: each volume's promise, its throughput, and where its requests wait
+    /// Watch a running server on a full-screen display: each volume's promise, its throughput, and
+    /// where its requests wait
     Top(top::TopOptions),
     /// Explain the latency of a volume's requests
     Explain(explain::ExplainOptions),
@@ -91,7 +94,8 @@ enum WeirCommand {
     Calibrate(calibrate::CalibrateOptions),
     /// Write a first configuration, with the results of `calibrate`
     Init(init::InitOptions),
-    /// Replay a recording of `serve --record`: verify every decision, or predict the effect of other contracts and policies
+    /// Replay a recording of `serve --record`: verify every decision, or predict the effect of
+    /// other contracts and policies
     Replay(replay::ReplayOptions),
     /// List the policies by which a drive can be shared, or print one
     Policies(policies::PoliciesOptions),

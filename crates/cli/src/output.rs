@@ -1,7 +1,7 @@
 //! The output of commands: results on standard output and in files, and messages on standard error.
 //!
-//! [`OutputFiles`] opens all files before a run, so that a run never ends with results that cannot be
-//! written.
+//! [`OutputFiles`] opens all files before a run, so that a run never ends with results that cannot
+//! be written.
 
 use crate::failure::Failure;
 use crate::leftovers::{Leftover, Leftovers};

@@ -20,10 +20,11 @@ use weir_lab::report::{Column, ReportTable};
 /// The arguments of `weir policies`.
 #[derive(Debug, Args)]
 pub(crate) struct PoliciesOptions {
-    /// The policy to print as a file, which you can copy and change: a name, a combination such as "bfq + io.latency", or a file [default:
-    /// list the policies that come with Weir]
+    /// The policy to print as a file, which you can copy and change: a name, a combination such as
+    /// "bfq + io.latency", or a file [default: list the policies that come with Weir]
     policy: Option<String>,
-    /// Print the constants of the elevator `contract` instead, each with its unit, its reason and the effect of other values
+    /// Print the constants of the elevator `contract` instead, each with its unit, its reason and
+    /// the effect of other values
     #[arg(long, requires = "policy")]
     constants: bool,
     /// Print the constants as JSON

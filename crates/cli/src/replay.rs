@@ -17,7 +17,8 @@ use weir_verify::audit::{Audit, Violations};
 pub(crate) struct ReplayOptions {
     /// The recording that `weir serve --record` wrote
     file: PathBuf,
-    /// Check every decision against independent models of the rules. Any violation is a bug of the server, not of the recording
+    /// Check every decision against independent models of the rules. Any violation is a bug of the
+    /// server, not of the recording
     #[arg(long, conflicts_with_all = what_if::ASKED)]
     audit: bool,
     #[command(flatten)]

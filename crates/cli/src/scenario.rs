@@ -15,10 +15,12 @@ const ENDINGS: [&str; 2] = ["toml", "fio"];
 /// The arguments of `weir scenarios`.
 #[derive(Debug, Args)]
 pub(crate) struct ScenariosOptions {
-    /// The scenario to print as a file, as a starting point, or the suite to list [default: list all scenarios]
+    /// The scenario to print as a file, as a starting point, or the suite to list [default: list
+    /// all scenarios]
     #[arg(conflicts_with = "from")]
     scenario: Option<String>,
-    /// Convert a job file of fio, with any file name extension, to a scenario file and print it, for example to add contracts
+    /// Convert a job file of fio, with any file name extension, to a scenario file and print it,
+    /// for example to add contracts
     #[arg(long, value_name = "JOB.fio")]
     from: Option<PathBuf>,
 }

@@ -1,8 +1,8 @@
 //! Reads a TOML file into values, and collects every problem with its place in the text.
 //!
-//! [`Document`] holds the text and the problems. A [`ShapedTable`] has a [`Shape`], which declares its
-//! keys. Each [`KeyEntry`] of a table is one key with its value, which the methods of [`KeyEntry`] check
-//! and convert.
+//! [`Document`] holds the text and the problems. A [`ShapedTable`] has a [`Shape`], which declares
+//! its keys. Each [`KeyEntry`] of a table is one key with its value, which the methods of
+//! [`KeyEntry`] check and convert.
 
 use crate::elsewhere;
 use crate::field::KeyField;
@@ -110,7 +110,8 @@ pub(crate) struct Document<'a> {
 pub(crate) struct KeyEntry<'a> {
     pub(crate) path: String,
     pub(crate) span: Range<usize>,
-    /// The kind that the table's shape declares for the key, or `KeyKind::Other` if none is declared.
+    /// The kind that the table's shape declares for the key, or `KeyKind::Other` if none is
+    /// declared.
     kind: KeyKind,
     value: &'a TomlValue,
 }

@@ -79,8 +79,8 @@ pub(crate) fn parse_whole<T>(
     }
 }
 
-/// Reads the keys `name` and `about` of a file. `file_kind_noun` is the kind of object that the file
-/// describes, and `about` an example of its description. An invalid name is reported but still
+/// Reads the keys `name` and `about` of a file. `called` is the kind of object that the
+/// file describes, and `about` an example of its description. An invalid name is reported but still
 /// returned, so that reading continues.
 pub(crate) fn read_name_and_about<'a>(
     doc: &mut Document<'a>,

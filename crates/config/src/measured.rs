@@ -13,8 +13,8 @@ struct ModelCache<T>(Mutex<Vec<(DriveConfig, T)>>);
 static LEAST: ModelCache<Option<Capacity>> = ModelCache(Mutex::new(Vec::new()));
 static MOST: ModelCache<Option<Capacity>> = ModelCache(Mutex::new(Vec::new()));
 
-/// Returns the capacity of a model in the worst case ([`DriveConfig::worst_case_capacity`]). `None` if it has no
-/// bound.
+/// Returns the capacity of a model in the worst case ([`DriveConfig::worst_case`]). `None`
+/// if it has no bound.
 pub(crate) fn worst_case_capacity(model: &DriveConfig) -> Option<Capacity> {
     LEAST.get(model, |m| {
         let least = m.worst_case(u64::MAX).ok().flatten()?;
@@ -24,8 +24,8 @@ pub(crate) fn worst_case_capacity(model: &DriveConfig) -> Option<Capacity> {
     })
 }
 
-/// Returns the capacity of a model in the best case ([`DriveConfig::best_case_capacity`]), with zero for figures
-/// without a bound. `None` for an invalid model.
+/// Returns the capacity of a model in the best case ([`DriveConfig::best_case`]), with
+/// zero for figures without a bound. `None` for an invalid model.
 pub(crate) fn best_case_capacity(model: &DriveConfig) -> Option<Capacity> {
     MOST.get(model, |m| m.best_case().ok())
 }

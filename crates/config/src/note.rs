@@ -129,8 +129,8 @@ fn minimum_request_size(promised: PromiseSums, kind: RequestKind) -> Option<u64>
     })
 }
 
-/// Returns the result of [`minimum_request_size`] for a modelled drive. The model is run for each size,
-/// because longer writes leave less space in its write cache for reordering.
+/// Returns the result of [`minimum_request_size`] for a modelled drive. The model is run for each
+/// size, because longer writes leave less space in its write cache for reordering.
 fn minimum_request_size_on(
     model: &DriveConfig,
     promised: PromiseSums,

@@ -149,8 +149,8 @@ impl CoreTerms {
     }
 }
 
-/// Returns the edits of [`DrivePlan::edits`] with contracts as they are written. Admission uses them,
-/// because promises count whatever the policy makes of them.
+/// Returns the edits of [`DrivePlan::edits`] with contracts as they are written. Admission uses
+/// them, because promises count whatever the policy makes of them.
 pub(crate) fn written_edits(server: &Server, plan: &DrivePlan) -> Vec<Edit> {
     let Some(drive) = server.drive(&plan.drive) else {
         return Vec::new();

@@ -57,8 +57,8 @@ impl Heap {
     }
 
     /// Returns a ticket that is larger than all earlier ones. Of timers with the same time, the one
-    /// with the smaller ticket is first, so a new ticket puts a timer last. A caller can also keep a
-    /// timer's ticket, or set bits above it as a rank.
+    /// with the smaller ticket is first, so a new ticket puts a timer last. A caller can also keep
+    /// a timer's ticket, or set bits above it as a rank.
     pub(crate) fn ticket(&mut self) -> u64 {
         self.tickets += 1;
         self.tickets
@@ -82,8 +82,8 @@ impl Heap {
         }
     }
 
-    /// Sets the timer of a slot and replaces an earlier one. A time of [`Instant::MAX`] counts as no
-    /// timer.
+    /// Sets the timer of a slot and replaces an earlier one. A time of [`Instant::MAX`] counts as
+    /// no timer.
     pub(crate) fn set(&mut self, slot: u32, at: Instant, ticket: u64) {
         let entry = Entry::new(at, ticket, slot);
         let place = self.places[slot as usize];

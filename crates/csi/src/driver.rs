@@ -1,7 +1,7 @@
 //! The driver: its options, its socket, and the common parts of its three services.
 //!
-//! [`serve`] runs the driver. [`CsiDriver`] is the state that all calls share, and [`CsiService::answer`]
-//! runs each call.
+//! [`serve`] runs the driver. [`CsiDriver`] is the state that all calls share, and
+//! [`CsiService::answer`] runs each call.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;

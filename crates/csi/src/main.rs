@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use weir_config::os_error;
 use weir_manage::api::{Socket, log};
 
-/// Provision volumes for Kubernetes: a Container Storage Interface driver that runs next to the node's server
+/// Provision volumes for Kubernetes: a Container Storage Interface driver that runs next to the
+/// node's server
 ///
 /// The driver creates volumes with contracts for claims. It runs until SIGTERM or SIGINT.
 #[derive(Debug, Parser)]
@@ -20,7 +21,8 @@ use weir_manage::api::{Socket, log};
     after_help = "Example:\n  weir-csi --socket /run/weir/manage.sock --endpoint /csi/csi.sock"
 )]
 struct ProgramOptions {
-    /// The least severe messages to log on standard error [default: the value of `WEIR_LOG`, or else info]
+    /// The least severe messages to log on standard error [default: the value of `WEIR_LOG`, or
+    /// else info]
     #[arg(long, value_name = "LEVEL", value_enum)]
     log: Option<log::LogLevel>,
     /// Print the manual page, in the format of man(1)
@@ -31,15 +33,17 @@ struct ProgramOptions {
     /// The Unix socket at which Kubernetes calls the driver
     #[arg(long, value_name = "PATH", default_value = "/csi/csi.sock")]
     endpoint: PathBuf,
-    /// The directory for the files of volumes, with one subdirectory for each drive. The server must see it under the same path
+    /// The directory for the files of volumes, with one subdirectory for each drive. The server
+    /// must see it under the same path
     #[arg(
         long,
         value_name = "DIRECTORY",
         default_value = "/var/lib/weir/volumes"
     )]
     volumes: PathBuf,
-    /// The directory for the sockets of volumes for virtual machines (attach: vhost). The server and the VMMs must see it under the same
-    /// path [default: the directory of the server's Unix socket]
+    /// The directory for the sockets of volumes for virtual machines (attach: vhost). The server
+    /// and the VMMs must see it under the same path [default: the directory of the server's Unix
+    /// socket]
     #[arg(long, value_name = "DIRECTORY")]
     sockets: Option<PathBuf>,
     /// The directory in which Kata Containers expects direct volumes

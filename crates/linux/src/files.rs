@@ -1,7 +1,7 @@
 //! Access to the files of a host, real or recorded.
 //!
-//! Everything in this crate reads and changes a host through the trait [`HostFiles`], so that tests can
-//! use a recorded host instead.
+//! Everything in this crate reads and changes a host through the trait [`HostFiles`], so that tests
+//! can use a recorded host instead.
 
 use rustix::fs::FileType;
 use rustix::io::Errno;

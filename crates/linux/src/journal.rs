@@ -1,9 +1,9 @@
 //! The journal of changes to a host, from which they can be undone.
 //!
 //! Each change is on disk before it is made, so that an interrupted run can be undone as well. The
-//! file has one line of JSON for each step. The order of calls for a change is [`ApplyJournal::change`],
-//! the change itself, [`ApplyJournal::done`]. For its reversal, it is [`ApplyJournal::undoing`], the
-//! reversal, [`ApplyJournal::undone`].
+//! file has one line of JSON for each step. The order of calls for a change is
+//! [`ApplyJournal::change`], the change itself, [`ApplyJournal::done`]. For its reversal, it is
+//! [`ApplyJournal::undoing`], the reversal, [`ApplyJournal::undone`].
 
 mod error;
 

@@ -4,11 +4,12 @@
 //! - [`translate`] turns a policy, a drive and groups with contracts into [`KnobSetting`]s, in the
 //!   order in which the kernel needs them. It is used wherever a kernel has to do the same as the
 //!   simulator.
-//! - [`HostFiles`] is the interface to a host: a real directory tree ([`FileTree`]), a recorded one that
-//!   behaves as the kernel does ([`FakeHost`]), or a recorded one that can only be read ([`RecordedHost`]).
-//! - [`HostPlan`] has the settings of a host for a file of contracts. [`apply`] makes them, after it
-//!   has written each old value to a [`ApplyJournal`]. [`restore`] undoes everything, even if [`apply`]
-//!   was interrupted. [`warnings`] finds settings that have no effect.
+//! - [`HostFiles`] is the interface to a host: a real directory tree ([`FileTree`]), a recorded one
+//!   that behaves as the kernel does ([`FakeHost`]), or a recorded one that can only be read
+//!   ([`RecordedHost`]).
+//! - [`HostPlan`] has the settings of a host for a file of contracts. [`apply`] makes them, after
+//!   it has written each old value to a [`ApplyJournal`]. [`restore`] undoes everything, even if
+//!   [`apply`] was interrupted. [`warnings`] finds settings that have no effect.
 //! - [`guest`] boots kernels in virtual machines, and [`play`] runs scenarios under them.
 
 #![forbid(unsafe_code)]

@@ -1,6 +1,7 @@
 //! The plan: everything to be done on a host for a file of contracts.
 //!
-//! [`HostPlan::new`] reads the host and changes nothing. [`apply`](crate::apply) carries the plan out.
+//! [`HostPlan::new`] reads the host and changes nothing. [`apply`](crate::apply) carries the plan
+//! out.
 
 mod unit;
 
@@ -149,8 +150,8 @@ impl HostPlan {
         plan
     }
 
-    /// Makes the plan for these settings of one device. [`SettingPlace::Group`] is an index into `groups`,
-    /// which are paths below the root cgroup.
+    /// Makes the plan for these settings of one device. [`SettingPlace::Group`] is an index into
+    /// `groups`, which are paths below the root cgroup.
     ///
     /// # Errors
     /// Returns an error if the device does not exist, or if the settings need cgroups of version 2

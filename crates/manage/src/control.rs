@@ -1,9 +1,9 @@
 //! Changes of the running server, one after the other. Each is made completely or refused
 //! completely.
 //!
-//! [`ChangeControl`] owns the server. It makes changes ([`ChangeControl::change`], [`ChangeControl::undo`],
-//! [`ChangeControl::reload`]) and publishes the state after each ([`PublishedState`]), so that readers never
-//! wait for a change.
+//! [`ChangeControl`] owns the server. It makes changes ([`ChangeControl::change`],
+//! [`ChangeControl::undo`], [`ChangeControl::reload`]) and publishes the state after each
+//! ([`PublishedState`]), so that readers never wait for a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -113,9 +113,9 @@ pub(crate) struct ChangeControl {
     published: RwLock<Arc<PublishedState>>,
 }
 
-/// The server, or `None` after it was taken back. The lock is taken after that of [`ControlState`]. It is
-/// not held while the configuration file is read or written, so that a file system that hangs does
-/// not prevent taking the server.
+/// The server, or `None` after it was taken back. The lock is taken after that of [`ControlState`].
+/// It is not held while the configuration file is read or written, so that a file system that hangs
+/// does not prevent taking the server.
 type SharedServer = Mutex<Option<LiveServer>>;
 
 /// The times that a change in progress is given when the server ends.

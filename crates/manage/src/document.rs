@@ -23,7 +23,8 @@ pub(crate) struct ReplacedValue {
 }
 
 impl ReplacedValue {
-    /// Returns the inverse of [`ConfigDocument::put_back`] with this value. Must be called before it.
+    /// Returns the inverse of [`ConfigDocument::put_back`] with this value. Must be called before
+    /// it.
     pub(crate) fn inverse(&self, document: &ConfigDocument) -> Self {
         Self {
             key: self.key.clone(),

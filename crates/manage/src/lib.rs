@@ -1,8 +1,8 @@
 //! The management server: HTTP with JSON next to the running server.
 //!
-//! [`Management::start`] takes over a [`LiveServer`] and serves its [`Doors`]. It uses one thread, and
-//! a few more for calls that block. It communicates with the shards by messages only, and requests
-//! their state once a second, regardless of the number of clients.
+//! [`Management::start`] takes over a [`LiveServer`] and serves its [`Doors`]. It uses one thread,
+//! and a few more for calls that block. It communicates with the shards by messages only, and
+//! requests their state once a second, regardless of the number of clients.
 //!
 //! Changes are made one after the other, completely or not at all, in the same way as a reload.
 //! `docs/management.md` describes the interface, and [`api`] has its types.

@@ -10,7 +10,8 @@
 //! - [`explain`]: the journal of a drive, from which the latency of a volume is explained
 //! - [`Course`] and [`LevelSeries`]: latencies and levels over time
 //! - [`TracedState`]: the state of a controller or elevator over time
-//! - [`Breakdown`] and [`WaitSplit`]: the time of requests, divided among the places where it was spent
+//! - [`Breakdown`] and [`WaitSplit`]: the time of requests, divided among the places where it was
+//!   spent
 //! - [`Need`]: the drives that clients need under a policy
 //! - [`median`], [`ratio`], [`Interval`]: figures over several clients or repetitions
 //!

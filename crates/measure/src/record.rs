@@ -453,7 +453,8 @@ pub struct Record {
     pub requests: u64,
     /// The bytes that these requests transferred.
     pub bytes: u64,
-    /// The length of the client's own time in the measurement, in seconds (see [`Meter::set_own_time`]).
+    /// The length of the client's own time in the measurement, in seconds (see
+    /// [`Meter::set_own_time`]).
     pub seconds: f64,
     /// `bytes` divided by `seconds`, in MB/s.
     pub bandwidth_mb_per_s: f64,

@@ -4,7 +4,8 @@
 //!
 //! - [`drive`] has timing models of drives. Begin with the trait [`drive::DriveModel`].
 //! - [`load`] has the programs of clients as state machines without a clock. Begin with
-//!   [`load::Program`], which describes a client, and [`load::LoadClient`], which issues its requests.
+//!   [`load::Program`], which describes a client, and [`load::LoadClient`], which issues its
+//!   requests.
 //! - [`client`] runs the same programs against a live NBD server.
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
 //! The live server: shards, front ends, backends, metrics.
 //!
-//! [`LiveServer::start`] opens all volumes, addresses and sockets that a [`weir_config::Server`] names,
-//! and serves them. An acceptor thread accepts clients and conducts their handshakes. Each shard (a
-//! thread with its own ring) serves its drives and all connections to them, through the front ends
-//! of all protocols. The core of each drive decides which request is dispatched next, and the
-//! [`backend`] of the volume carries it out.
+//! [`LiveServer::start`] opens all volumes, addresses and sockets that a [`weir_config::Server`]
+//! names, and serves them. An acceptor thread accepts clients and conducts their handshakes. Each
+//! shard (a thread with its own ring) serves its drives and all connections to them, through the
+//! front ends of all protocols. The core of each drive decides which request is dispatched next,
+//! and the [`backend`] of the volume carries it out.
 //!
 //! A client cannot end any connection except its own, and the resources that a client can occupy
 //! are bounded (see [`weir_config::Limits`]).

@@ -75,9 +75,9 @@ impl Shortage {
     }
 }
 
-/// Returns the size of each shard's arena if the process may use `permitted_memory` bytes. This is the
-/// configured limit if it fits. If the limit is a default (not `written` in the configuration), it
-/// is reduced as far as necessary, but not below the minimum that the other limits require.
+/// Returns the size of each shard's arena if the process may use `permitted` bytes. This is
+/// the configured limit if it fits. If the limit is a default (not `written` in the configuration),
+/// it is reduced as far as necessary, but not below the minimum that the other limits require.
 ///
 /// # Errors
 /// Returns the [`Shortage`] if the arenas do not fit.

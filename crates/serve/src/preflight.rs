@@ -1,5 +1,5 @@
 //! Checks whether a server would start, without starting it. It runs the checks of
-//! [`Server::start`](crate::Server::start), but creates and changes nothing.
+//! [`Server::start`](crate::LiveServer::start), but creates and changes nothing.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

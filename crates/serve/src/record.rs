@@ -58,8 +58,8 @@ pub(crate) fn path(path: &Path, drive: &str, only: bool) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The thread that writes a recording. It writes nothing before [`RecordingThread::begin`]. If the value is
-/// dropped before, the file that was created is removed.
+/// The thread that writes a recording. It writes nothing before [`RecordingThread::begin`]. If the
+/// value is dropped before, the file that was created is removed.
 #[derive(Debug)]
 pub(crate) struct RecordingThread {
     thread: JoinHandle<()>,

@@ -211,9 +211,9 @@ impl LiveServer {
     }
 
     /// Ends the server: stops accepting clients and requests, completes accepted requests, and
-    /// makes every volume durable. [`ServerOptions::drain`] limits each of the last two steps. A request
-    /// that was not accepted gets no reply, and its connection is closed. A client that reconnects
-    /// sends such a request again. Returns true if every shard ended without an error.
+    /// makes every volume durable. [`ServerOptions::drain`] limits each of the last two steps. A
+    /// request that was not accepted gets no reply, and its connection is closed. A client that
+    /// reconnects sends such a request again. Returns true if every shard ended without an error.
     pub fn shutdown(mut self) -> bool {
         self.end()
     }

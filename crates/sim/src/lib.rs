@@ -10,8 +10,9 @@
 //! before submissions, and within each kind by sequence. Nothing depends on the machine, so a run
 //! has exactly the same result everywhere.
 //!
-//! [`SimRun::new`] and [`SimRun::run`] are the usual calls. [`LoadRecord`] and [`Playback`] play a recorded load
-//! on another drive or under another policy, and [`measure_alone()`] plays each client without contention.
+//! [`SimRun::new`] and [`SimRun::run`] are the usual calls. [`LoadRecord`] and [`Playback`] play a
+//! recorded load on another drive or under another policy, and [`measure_alone()`] plays each
+//! client without contention.
 //!
 //! ```
 //! use weir_core::Span;

@@ -6,14 +6,14 @@
 //! refuses `io_uring`.
 //!
 //! The ring owns the buffers that the kernel uses. Buffers come from an [`Arena`], move into an
-//! operation and return with its [`RingCompletion`]. While the kernel uses a buffer, no other code can
-//! access it. Forgetting or dropping the ring, a buffer or a handle at any time can leak memory,
-//! but has no other effect. Descriptors are reference-counted ([`Handle`]) and stay open until
-//! their last operation has completed. The arena and the number of operations in flight are fixed
-//! when the ring is opened. A full ring refuses operations instead of growing.
+//! operation and return with its [`RingCompletion`]. While the kernel uses a buffer, no other code
+//! can access it. Forgetting or dropping the ring, a buffer or a handle at any time can leak
+//! memory, but has no other effect. Descriptors are reference-counted ([`Handle`]) and stay open
+//! until their last operation has completed. The arena and the number of operations in flight are
+//! fixed when the ring is opened. A full ring refuses operations instead of growing.
 //!
-//! A ring stays on the thread that opened it, as do its buffers and handles. Only a [`RingWaker`] can
-//! be passed to other threads:
+//! A ring stays on the thread that opened it, as do its buffers and handles. Only a [`RingWaker`]
+//! can be passed to other threads:
 //!
 //! ```compile_fail
 //! fn send<T: Send>(_: T) {}

@@ -110,8 +110,8 @@ impl PollRing {
             outcome => outcome?,
         };
         if !fds[0].revents().is_empty() {
-            // A `wake` between the read and `acknowledge` sends no event. It is not lost, because the
-            // owner looks for its data only after `acknowledge`.
+            // A `wake` between the read and `acknowledge` sends no event. It is not lost, because
+            // the owner looks for its data only after `acknowledge`.
             rustix::io::read(&waker, &mut [0; 8])?;
             waker.acknowledge();
             self.woken = true;

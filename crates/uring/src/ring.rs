@@ -66,8 +66,8 @@ pub trait Ring {
     /// Receives into the window of `into`. Completes with the number of bytes received, which is 0
     /// at the end of the stream.
     ///
-    /// With [`FillMode::All`] it completes when the window is full, or with fewer bytes at the end of
-    /// the stream.
+    /// With [`FillMode::All`] it completes when the window is full, or with fewer bytes at the end
+    /// of the stream.
     ///
     /// # Errors
     ///

@@ -135,12 +135,12 @@ impl UringRing {
         let Some(entry) = self.entry(queued) else {
             return true;
         };
-        // SAFETY: the entry's addresses are in the operation's payload and in its `EntryMemory`, and its
-        // descriptor is held by the operation's `Handle`. All of these stay in their slot of the
-        // table, unmoved and unread, until the completion arrives (`pop`). The slots never move,
-        // because the table does not grow. Dropping the ring frees the table only when nothing is
-        // in flight, and forgetting the ring frees nothing at all. A payload consists of buffers,
-        // each of which keeps its mapping, and of vectors that no code here changes.
+        // SAFETY: the entry's addresses are in the operation's payload and in its `EntryMemory`,
+        // and its descriptor is held by the operation's `Handle`. All of these stay in their slot
+        // of the table, unmoved and unread, until the completion arrives (`pop`). The slots never
+        // move, because the table does not grow. Dropping the ring frees the table only when
+        // nothing is in flight, and forgetting the ring frees nothing at all. A payload consists of
+        // buffers, each of which keeps its mapping, and of vectors that no code here changes.
         unsafe { self.ring.submission().push(&entry) }.is_ok()
     }
 

@@ -23,22 +23,27 @@ use weir_linux::{
 /// The arguments of `weir apply`.
 #[derive(Debug, Args)]
 pub(crate) struct ApplyOptions {
-    /// The file with the contracts: drives with their devices, and cgroups or systemd units instead of volumes
+    /// The file with the contracts: drives with their devices, and cgroups or systemd units instead
+    /// of volumes
     #[arg(value_name = "CONTRACTS", required_unless_present = "restore")]
     contracts: Option<PathBuf>,
-    /// Show every write to the kernel, and the reason for each that would be refused, but write nothing
+    /// Show every write to the kernel, and the reason for each that would be refused, but write
+    /// nothing
     #[arg(long, conflicts_with_all = ["restore", "check", "watch"])]
     dry_run: bool,
-    /// With --dry-run or --check: read the files of a recorded host from this directory instead of this host's files
+    /// With --dry-run or --check: read the files of a recorded host from this directory instead of
+    /// this host's files
     #[arg(long, value_name = "DIR", conflicts_with_all = ["restore", "watch", "journal"])]
     root: Option<PathBuf>,
-    /// Report the features of this host, settings that have no effect on it, and writes that would be refused, but write nothing
+    /// Report the features of this host, settings that have no effect on it, and writes that would
+    /// be refused, but write nothing
     #[arg(long, conflicts_with_all = ["restore", "watch"])]
     check: bool,
     /// Restore all settings that were changed, in reverse order
     #[arg(long, conflicts_with_all = ["contracts", "watch"])]
     restore: bool,
-    /// Continue until SIGTERM or SIGINT: check the settings every second, and restore those that udev, systemd or another program changed
+    /// Continue until SIGTERM or SIGINT: check the settings every second, and restore those that
+    /// udev, systemd or another program changed
     #[arg(long)]
     watch: bool,
     /// The file in which the original settings are saved

@@ -41,14 +41,15 @@ pub(crate) struct CalibrateOptions {
     /// Create a file of this size for the writes if it does not exist
     #[arg(long, value_name = "SIZE", requires = "write", value_parser = size)]
     size: Option<ByteSize>,
-    /// The state file with the results, so that the same command continues after an interruption [default: weir-calibration-NAME.json, with
-    /// the name of the target]
+    /// The state file with the results, so that the same command continues after an interruption
+    /// [default: weir-calibration-NAME.json, with the name of the target]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// Discard earlier results
     #[arg(long)]
     again: bool,
-    /// Write a profile that is fitted to the results, for `weir compare --drive ./FILE`. Fitting takes some more seconds
+    /// Write a profile that is fitted to the results, for `weir compare --drive ./FILE`. Fitting
+    /// takes some more seconds
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Write all results as JSON to this file. With `-`, write only this to standard output

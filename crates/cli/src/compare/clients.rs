@@ -13,11 +13,11 @@ use weir_measure::{
 };
 use weir_sim::ClientSpec;
 
-/// Decides in every record whether its client starves, compared with the same run under `cell_under_none` if
-/// that was played.
+/// Decides in every record whether its client starves, compared with the same run under
+/// `none` if that was played.
 pub(super) fn find_starved(plan: &ComparisonPlan, cells: &mut [CellRuns]) {
     for at in 0..cells.len() {
-        // The cell under `cell_under_none` is not compared with itself.
+        // The cell under `none` is not compared with itself.
         let none = cell_under_none(plan, cells, cells[at].0).filter(|none| *none != at);
         for run in 0..cells[at].1.len() {
             let repetition = cells[at].1[run].run.repeat;
@@ -82,8 +82,8 @@ pub(super) fn absent(cells: &[CellRuns]) -> Vec<String> {
     ended.into_iter().chain(not_begun).collect()
 }
 
-/// Returns the index of the cell of the same drive, case and place under `cell_under_none`, if that cell has a
-/// run.
+/// Returns the index of the cell of the same drive, case and place under `none`, if that
+/// cell has a run.
 pub(super) fn cell_under_none(
     plan: &ComparisonPlan,
     cells: &[CellRuns],
@@ -99,7 +99,7 @@ pub(super) fn cell_under_none(
 /// Returns the clients of a cell, and sentences on those that miss a promise or starve.
 ///
 /// Identical clients share an entry. The sentences are sorted by the fraction of short seconds, the
-/// largest first. `cell_under_none` has the outcomes of the same case under `cell_under_none`.
+/// largest first. `none` has the outcomes of the same case under `none`.
 pub(super) fn clients(
     outcomes: &[RunOutcome],
     none: Option<&[RunOutcome]>,
@@ -132,7 +132,7 @@ struct ClientRuns<'a> {
     runs: Vec<&'a Record>,
     /// The precision of the client's figures.
     spread: RunSpread,
-    /// The client's mean bandwidth under `cell_under_none`, in MB/s.
+    /// The client's mean bandwidth under `none`, in MB/s.
     none_mb_per_s: Option<f64>,
 }
 

@@ -45,33 +45,37 @@ use work::{Cell, ComparisonPlan, PlayedCells, RunOutcome};
 /// The arguments of `weir compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareOptions {
-    /// The load: the name of a scenario (see `weir scenarios`), a scenario file, or a job file of fio (.fio). A suite (s-suite) plays
-    /// several scenarios for one page
+    /// The load: the name of a scenario (see `weir scenarios`), a scenario file, or a job file of
+    /// fio (.fio). A suite (s-suite) plays several scenarios for one page
     scenario: String,
-    /// A drive: a name (see `weir drives`) or a profile file. Can be repeated [default: the drives of the scenario]
+    /// A drive: a name (see `weir drives`) or a profile file. Can be repeated [default: the drives
+    /// of the scenario]
     #[arg(long = "drive", value_name = "DRIVE")]
     drives: Vec<String>,
     /// A case of the scenario. Can be repeated [default: all]
     #[arg(long = "case", value_name = "CASE")]
     cases: Vec<String>,
-    /// A policy: a name that `weir policies` lists, a combination such as "bfq + io.latency", or a file. Can be repeated [default: the
-    /// policies of the scenario]
+    /// A policy: a name that `weir policies` lists, a combination such as "bfq + io.latency", or a
+    /// file. Can be repeated [default: the policies of the scenario]
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
     /// The place of the run. Can be repeated [default: sim]
     #[arg(long, value_name = "PLACE", value_enum)]
     on: Vec<on::PlaceName>,
-    /// The Linux version for `--on guest`: 6.1, 6.12, 7, or a directory with vmlinuz and modules. Can be repeated [default: 6.1]
+    /// The Linux version for `--on guest`: 6.1, 6.12, 7, or a directory with vmlinuz and modules.
+    /// Can be repeated [default: 6.1]
     #[arg(long = "kernel", value_name = "VERSION")]
     kernels: Vec<String>,
-    /// The device for `--on linux`, which must not be in use, or a file, from which a device is made
+    /// The device for `--on linux`, which must not be in use, or a file, from which a device is
+    /// made
     #[arg(long, value_name = "DEVICE")]
     device: Option<PathBuf>,
     /// The same device again, to confirm that its data can be overwritten
     #[arg(long, value_name = "DEVICE")]
     destroy: Option<PathBuf>,
-    /// Number of repetitions, 1 to 10000, each with different random numbers. A scenario without random numbers needs only one [default:
-    /// that of the scenario, or else 10; 1 under Linux and on a real server]
+    /// Number of repetitions, 1 to 10000, each with different random numbers. A scenario without
+    /// random numbers needs only one [default: that of the scenario, or else 10; 1 under Linux and
+    /// on a real server]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=10_000))]
     repetitions: Option<u32>,
     /// Seconds that are measured in each run, 1 to 3600 [default: those of the scenario]
@@ -79,7 +83,8 @@ pub(crate) struct CompareOptions {
     seconds: Option<u32>,
     #[command(flatten)]
     jobs: JobsOption,
-    /// Change a key of a client's or group's contract, for example alpha.min=20MB/s or alpha.max.iops=500. Can be repeated
+    /// Change a key of a client's or group's contract, for example alpha.min=20MB/s or
+    /// alpha.max.iops=500. Can be repeated
     #[arg(long, value_name = "NAME.KEY=VALUE")]
     set: Vec<Setting>,
     /// Check every decision of every run against independent models of the rules
@@ -88,11 +93,12 @@ pub(crate) struct CompareOptions {
     /// Exit with status 1 if the results do not meet the expectations of the scenario
     #[arg(long)]
     check: bool,
-    /// Write the results of each client in each run as a line of JSON to this file. With -, write only this to standard output
+    /// Write the results of each client in each run as a line of JSON to this file. With -, write
+    /// only this to standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the state of controllers and elevator during the first repetition as lines of JSON to this file. With -, write only this to
-    /// standard output
+    /// Write the state of controllers and elevator during the first repetition as lines of JSON to
+    /// this file. With -, write only this to standard output
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Write an HTML page with plots to this file

@@ -44,7 +44,7 @@ pub(super) fn report(plan: &ComparisonPlan, cells: &PlayedCells) -> Result<Compa
             if let Some(latency) = &mut shown.latency_us {
                 latency.p99 = highest_p99(outcomes).unwrap_or(latency.p99);
             }
-            // A client starves relative to its bandwidth under `cell_under_none`.
+            // A client starves relative to its bandwidth under `none`.
             let none = clients::cell_under_none(plan, cells, *cell).map(|none| &cells[none].1[..]);
             (shown.clients, shown.trouble) = clients::clients(outcomes, none);
         }
@@ -139,8 +139,8 @@ fn about(drive: &PlayedDrive) -> Result<String, Failure> {
     ))
 }
 
-/// Returns the results with which a cell is compared: those of the same case and place under `cell_under_none`
-/// and `bfq`.
+/// Returns the results with which a cell is compared: those of the same case and place under
+/// `none` and `bfq`.
 fn beside<'a>(plan: &'a ComparisonPlan, cells: &[&'a PooledCell], cell: Cell) -> ReferenceRuns<'a> {
     let of = |name: &str| {
         let same = cells.iter();

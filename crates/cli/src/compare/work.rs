@@ -1,7 +1,7 @@
 //! Plays the runs of a comparison in parallel threads.
 //!
-//! A [`ComparisonPlan`] consists of [`Cell`]s: one for each drive, case, policy and place. [`play`] plays the
-//! repetitions of all cells and returns an [`RunOutcome`] for each run.
+//! A [`ComparisonPlan`] consists of [`Cell`]s: one for each drive, case, policy and place. [`play`]
+//! plays the repetitions of all cells and returns an [`RunOutcome`] for each run.
 
 use super::on::RunPlace;
 use super::on::serve::{self, LiveMeasurements};
@@ -39,8 +39,8 @@ pub(super) struct ComparisonPlan {
     pub(super) audit: bool,
 }
 
-/// The unit of repetition: a case under a policy, on a drive and in a place. All of them are indices
-/// into the lists of the [`ComparisonPlan`].
+/// The unit of repetition: a case under a policy, on a drive and in a place. All of them are
+/// indices into the lists of the [`ComparisonPlan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) drive: usize,

@@ -32,7 +32,8 @@ pub(crate) struct CtlOptions {
 
 #[derive(Debug, Subcommand)]
 enum CtlCommand {
-    /// Show the server, its drives and its tenants: what is promised, and what can still be promised
+    /// Show the server, its drives and its tenants: what is promised, and what can still be
+    /// promised
     Status,
     /// List the volumes with their promises and their current throughput
     List,
@@ -45,7 +46,8 @@ enum CtlCommand {
     Set {
         /// The name of a volume, or `tenant.NAME` or `drive.NAME`
         name: String,
-        /// Keys of the configuration and their values, for example min=20MB/s or max.iops=500. KEY= removes a key
+        /// Keys of the configuration and their values, for example min=20MB/s or max.iops=500. KEY=
+        /// removes a key
         #[arg(required = true, value_name = "KEY=VALUE")]
         words: Vec<String>,
         #[command(flatten)]
@@ -57,7 +59,8 @@ enum CtlCommand {
     Add {
         /// The name of a volume, or `tenant.NAME`
         name: String,
-        /// Keys of the configuration and their values, for example drive=fast file=/var/lib/weir/b.img size=1GiB
+        /// Keys of the configuration and their values, for example drive=fast
+        /// file=/var/lib/weir/b.img size=1GiB
         #[arg(required = true, value_name = "KEY=VALUE")]
         words: Vec<String>,
         #[command(flatten)]

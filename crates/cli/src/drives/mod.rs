@@ -17,7 +17,8 @@ use weir_config::sheet::{self, Sheet};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct DrivesOptions {
-    /// A drive that comes with Weir, or a profile file [default: list all drives that come with Weir]
+    /// A drive that comes with Weir, or a profile file [default: list all drives that come with
+    /// Weir]
     drive: Option<String>,
     #[command(subcommand)]
     command: Option<DrivesCommand>,

@@ -15,7 +15,8 @@ use weir_lab::fit::{document, validate};
 pub(super) struct ValidationOptions {
     /// The drives to compare [default: all drives with published figures]
     drives: Vec<String>,
-    /// Number of other parameter sets that fit as well as the profile, for predictions as intervals. 0: none
+    /// Number of other parameter sets that fit as well as the profile, for predictions as
+    /// intervals. 0: none
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=10_000))]
     sets: u32,
     #[command(flatten)]

@@ -33,11 +33,12 @@ use weir_measure::{Interval, Need};
 /// The arguments of `weir plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanOptions {
-    /// The clients and their contracts: the name of a scenario (see `weir scenarios`) or a scenario file
+    /// The clients and their contracts: the name of a scenario (see `weir scenarios`) or a scenario
+    /// file
     #[arg(value_name = "CONTRACTS")]
     scenario: String,
-    /// The kind of drives that the clients share: a name (see `weir drives`) or a profile file. Can be repeated, for a plan with each kind
-    /// [default: the scenario's first drive]
+    /// The kind of drives that the clients share: a name (see `weir drives`) or a profile file. Can
+    /// be repeated, for a plan with each kind [default: the scenario's first drive]
     #[arg(long = "drive", value_name = "DRIVE")]
     drives: Vec<String>,
     /// The case of the scenario [default: the first]
@@ -46,11 +47,12 @@ pub(crate) struct PlanOptions {
     /// A policy, as for `weir compare`. Can be repeated [default: the policies of the scenario]
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
-    /// The percentage of seconds in which each promise must be kept, among those in which it applies
+    /// The percentage of seconds in which each promise must be kept, among those in which it
+    /// applies
     #[arg(long, value_name = "N", default_value = "99", value_parser = |n: &str| whole::number(n, 1..=100))]
     keep: u32,
-    /// Number of searches, 1 to 10000, each with different random numbers and other times of activity [default: that of the scenario, or
-    /// else 10]
+    /// Number of searches, 1 to 10000, each with different random numbers and other times of
+    /// activity [default: that of the scenario, or else 10]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=10_000))]
     repetitions: Option<u32>,
     /// Seconds that are measured in each run, 1 to 3600 [default: those of the scenario]
@@ -58,7 +60,8 @@ pub(crate) struct PlanOptions {
     seconds: Option<u32>,
     #[command(flatten)]
     jobs: JobsOption,
-    /// Write the result for each policy as a line of JSON to this file. With -, write only this to standard output
+    /// Write the result for each policy as a line of JSON to this file. With -, write only this to
+    /// standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write an HTML page with plots to this file

@@ -29,24 +29,27 @@ pub(super) const ASKED: [&str; 4] = ["policy", "set", "drive", "recommend"];
 /// The options that change the conditions of the load.
 #[derive(Debug, Args)]
 pub(super) struct WhatIf {
-    /// Predict the results under this policy: a name, a combination, or a file. Can be repeated, for a table of all
+    /// Predict the results under this policy: a name, a combination, or a file. Can be repeated,
+    /// for a table of all
     #[arg(long, value_name = "NAME")]
     policy: Vec<String>,
-    /// Predict the results with this key of a contract, for example alpha.min=20MB/s (min, `min_iops`, share, max, max.iops, class). Can be
-    /// repeated
+    /// Predict the results with this key of a contract, for example alpha.min=20MB/s (min,
+    /// `min_iops`, share, max, max.iops, class). Can be repeated
     #[arg(long, value_name = "VOLUME.KEY=VALUE")]
     set: Vec<Setting>,
-    /// Predict the results on this modelled drive: a name, or a profile file [default: the model of --config's drive]
+    /// Predict the results on this modelled drive: a name, or a profile file [default: the model of
+    /// --config's drive]
     #[arg(long, value_name = "NAME")]
     drive: Option<String>,
     /// Recommend contracts that match the clients' load, as lines to copy into the configuration
     #[arg(long, conflicts_with_all = ["policy", "set"])]
     recommend: bool,
-    /// The server's configuration, for the names of volumes and the model of the drive [default: recordings contain no names, so groups are
-    /// shown by number]
+    /// The server's configuration, for the names of volumes and the model of the drive [default:
+    /// recordings contain no names, so groups are shown by number]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Issue each request at its recorded time, instead of at its recorded delay after the reply before it
+    /// Issue each request at its recorded time, instead of at its recorded delay after the reply
+    /// before it
     #[arg(long)]
     open: bool,
 }

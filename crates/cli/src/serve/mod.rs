@@ -30,14 +30,16 @@ use weir_serve::{LiveServer, RingKind};
 /// The arguments of `weir serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeOptions {
-    /// The server's configuration, with a name that ends in .toml, or else an image or a device to serve as volume `disk`
+    /// The server's configuration, with a name that ends in .toml, or else an image or a device to
+    /// serve as volume `disk`
     #[arg(required_unless_present = "memory", value_name = "CONFIG|IMAGE")]
     config: Option<PathBuf>,
-    /// Run this command in a shell once clients can connect, and exit with its status when it ends. `$uri` is the first volume
+    /// Run this command in a shell once clients can connect, and exit with its status when it ends.
+    /// `$uri` is the first volume
     #[arg(long, value_name = "COMMAND")]
     run: Option<String>,
-    /// Record every decision, for `weir replay`. With several drives, each is recorded in FILE.NAME. An existing recording is kept, and the
-    /// new one is written to FILE.1
+    /// Record every decision, for `weir replay`. With several drives, each is recorded in
+    /// FILE.NAME. An existing recording is kept, and the new one is written to FILE.1
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Use poll(2) even if the system has `io_uring`

@@ -23,7 +23,8 @@ enum ServerPhase {
 
 /// The phase under a lock. Signals are passed on and the phase is changed only with the lock.
 /// Otherwise a second signal that arrives while the server is still serving could be passed on
-/// after [`SignalWatch::end_at_once_on_next_signal`] has checked for earlier signals, and would be lost.
+/// after [`SignalWatch::end_at_once_on_next_signal`] has checked for earlier signals, and would be
+/// lost.
 #[derive(Default)]
 struct SharedPhase(Mutex<ServerPhase>);
 

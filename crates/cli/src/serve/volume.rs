@@ -25,7 +25,8 @@ pub(super) struct OneVolume {
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
-    /// The sequential bandwidth that the drive sustains in the worst case. Promises are compared with it
+    /// The sequential bandwidth that the drive sustains in the worst case. Promises are compared
+    /// with it
     #[arg(long, value_name = "RATE")]
     capacity: Option<String>,
     /// Guarantee this bandwidth in every second. Requires --capacity
@@ -34,8 +35,8 @@ pub(super) struct OneVolume {
     /// Limit the bandwidth to this rate
     #[arg(long, value_name = "RATE")]
     max: Option<String>,
-    /// Listen at this address: an IP address and a port, or `unix:` and a path [default: 127.0.0.1:10809; with --run a Unix socket that is
-    /// removed with the server]
+    /// Listen at this address: an IP address and a port, or `unix:` and a path [default:
+    /// 127.0.0.1:10809; with --run a Unix socket that is removed with the server]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Permit an address that other machines can reach. There is neither encryption nor a password

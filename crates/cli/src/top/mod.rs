@@ -37,7 +37,8 @@ pub(crate) struct TopOptions {
     /// Print the last second as tables and exit
     #[arg(long)]
     once: bool,
-    /// Print one line of JSON for each second, or a single one with --once: the reply of /v1/status with the figures of that second
+    /// Print one line of JSON for each second, or a single one with --once: the reply of /v1/status
+    /// with the figures of that second
     #[arg(long)]
     json: bool,
 }

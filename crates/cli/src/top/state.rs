@@ -1,8 +1,8 @@
 //! The state of `weir top`: a state machine that changes with news and keys and does not need a
 //! terminal.
 //!
-//! The calls are [`TopState::on_news`] for news and [`TopState::on_key`] for keys. The other functions are read
-//! by `draw`.
+//! The calls are [`TopState::on_news`] for news and [`TopState::on_key`] for keys. The other
+//! functions are read by `draw`.
 
 use super::row::{RowKind, TopColumn, TopRow};
 use super::watch::ServerNews;

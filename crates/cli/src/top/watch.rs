@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// sizes and the time since the start.
 const REFRESH: Duration = Duration::from_secs(10);
 
-/// News of the server, for [`super::state::State::take`].
+/// News of the server, for [`super::state::TopState::on_news`].
 #[derive(Debug)]
 pub(super) enum ServerNews {
     /// The complete status of the server.

@@ -2,7 +2,8 @@
 //!
 //! A table of a file has a [`Shape`] with its keys, and every other key is refused. Readers refer
 //! to keys by name and take bounds, units, words and defaults from the declarations
-//! ([`crate::document::Table`]). `docs/configuration.md` is printed from them ([`crate::manual`]).
+//! ([`crate::document::ShapedTable`]). `docs/configuration.md` is printed from them
+//! ([`crate::manual`]).
 
 /// Declares the keys of a table, one row each: `name: kind`, the default, an example, and a
 /// description.

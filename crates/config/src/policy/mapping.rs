@@ -1,7 +1,7 @@
 //! The mapping of a contract to the settings of a group under a policy.
 //!
-//! [`Policy::set_up`] applies a policy's [`ContractMapping`] to all contracts of a drive, and returns the
-//! settings for the core as a [`Setup`].
+//! [`Policy::set_up`] applies a policy's [`ContractMapping`] to all contracts of a drive, and
+//! returns the settings for the core as a [`Setup`].
 
 use super::weight::{self, GroupNode};
 use super::{Policy, PolicyController};

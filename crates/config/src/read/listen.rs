@@ -15,8 +15,9 @@ const LISTENERS_MAX: usize = 64;
 const HELP: &str = "for NBD, add [listen] with nbd = [\"unix:/run/weir/nbd.sock\"]; for a virtual machine, set listen = { vhost = \"/run/weir/alpha.vhost.sock\" } in the volume; for a local block device, set ublk = true in the volume";
 const EXAMPLE: &str = "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]";
 
-/// Reads the table. `other_sockets` is true if volumes have Unix sockets of their own. `problem_count` is
-/// true if clients can reach a volume in another way, so that no address is required here.
+/// Reads the table. `other_sockets` is true if volumes have Unix sockets of their own.
+/// `found` is true if clients can reach a volume in another way, so that no address is
+/// required here.
 pub(super) fn listen<'a>(
     doc: &mut Document<'a>,
     root: &ShapedTable<'a>,

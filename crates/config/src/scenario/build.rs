@@ -1,7 +1,8 @@
 //! The step from the clients that a file declares to the clients that a run simulates.
 //!
-//! [`StatedScenario`] is a scenario in the form of its file. [`StatedScenario::add`] expands the declared clients,
-//! and [`StatedScenario::build`] applies settings of the command line and the capacity of the drive.
+//! [`StatedScenario`] is a scenario in the form of its file. [`StatedScenario::add`] expands the
+//! declared clients, and [`StatedScenario::build`] applies settings of the command line and the
+//! capacity of the drive.
 
 use super::{ClientSpec, Filesystem, FilesystemKind, PAGE, Scenario};
 use crate::Setting;

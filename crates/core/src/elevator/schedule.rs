@@ -71,8 +71,8 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
     fn may_tag(&self, _cx: &Cx, _request: u32) -> bool {
         true
     }
-    /// Records that a request takes a scheduler tag. This call and `on_tag_returned` occur only if tags
-    /// are limited.
+    /// Records that a request takes a scheduler tag. This call and `on_tag_returned` occur only if
+    /// tags are limited.
     fn on_tag_taken(&mut self, _cx: &mut Cx, _request: u32) {}
     /// Records that a request no longer has its scheduler tag.
     fn on_tag_returned(&mut self, _cx: &mut Cx, _request: u32) {}

@@ -3,8 +3,8 @@
 //! A record is a header (the [`Config`] from which the layer was created) and one frame for each
 //! call: its `now`, its arguments and its results. A layer that is created from the header and
 //! receives the same calls makes the same decisions on every machine. [`Replay`] repeats them and
-//! reports the first difference, if there is one. [`RecordedLayer`] is a layer that writes its record
-//! while it runs.
+//! reports the first difference, if there is one. [`RecordedLayer`] is a layer that writes its
+//! record while it runs.
 //!
 //! ```text
 //!   record   "WEIRREC\0" · version (u32) · frame of the Config · frames · end (u32, 2^32 - 1)

@@ -6,9 +6,9 @@
 //!
 //! The HTTP/2 library of tonic (`h2`) checks that `:authority` has the form of RFC 3986. If it does
 //! not, the library resets the stream before any code of the driver runs. There is no option to
-//! turn this off. [`Http2Connection`] therefore removes the field from the bytes of a client. HTTP/2
-//! compresses fields against a table that both sides maintain, so that header blocks have to be
-//! decoded and encoded again without compression (`hpack`).
+//! turn this off. [`Http2Connection`] therefore removes the field from the bytes of a client.
+//! HTTP/2 compresses fields against a table that both sides maintain, so that header blocks have to
+//! be decoded and encoded again without compression (`hpack`).
 
 mod frames;
 mod hpack;

@@ -115,8 +115,8 @@ fn changes_at_the_end(windows: &[f64]) -> bool {
 }
 
 /// Returns the rise of the least-squares line from the first rate to the last, and its standard
-/// error, as parts of the mean. The rates are those of consecutive windows of about the same length,
-/// so their numbers serve as times.
+/// error, as parts of the mean. The rates are those of consecutive windows of about the same
+/// length, so their numbers serve as times.
 fn trend(windows: &[f64]) -> (f64, f64) {
     let count = windows.len() as f64;
     // Two points lie on a line, so that the error of its slope is unknown. No trend is assumed.

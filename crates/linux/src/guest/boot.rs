@@ -1,7 +1,8 @@
 //! Boots a guest in QEMU and returns its output.
 //!
-//! [`KernelGuest`] describes the guest, and [`KernelGuest::run`] boots it. Time in the guest is counted in
-//! instructions (`-icount`), so that a run is repeatable and independent of this machine's speed.
+//! [`KernelGuest`] describes the guest, and [`KernelGuest::run`] boots it. Time in the guest is
+//! counted in instructions (`-icount`), so that a run is repeatable and independent of this
+//! machine's speed.
 
 use crate::guest::error::GuestError;
 use crate::guest::initrd::Initrd;
@@ -122,8 +123,8 @@ impl KernelGuest {
     /// the guest soon after `go_on` has returned false.
     ///
     /// # Errors
-    /// Returns the errors of [`run`](Self::run), or [`GuestError::Interrupted`] if `go_on` ended the
-    /// guest.
+    /// Returns the errors of [`run`](Self::run), or [`GuestError::Interrupted`] if `go_on` ended
+    /// the guest.
     pub fn run_while(
         &self,
         mut line: impl FnMut(&str),

@@ -6,8 +6,8 @@
 //! server and fio work for seconds repeat to 0.1 %. A time in the guest tells how many instructions
 //! something took, and nothing about the speed of this machine.
 //!
-//! [`Kernel`] finds a kernel, or downloads it once. [`KernelGuest`] boots it with programs, files and a
-//! script, and returns their output.
+//! [`Kernel`] finds a kernel, or downloads it once. [`KernelGuest`] boots it with programs, files
+//! and a script, and returns their output.
 //!
 //! [`Lockstep`] is an alternative: a kernel that was built as a program, whose processors are
 //! infinitely fast and whose disk is a modelled drive.

@@ -1,9 +1,9 @@
 //! Runs scenarios under a real kernel, with fio as the clients.
 //!
-//! [`PlayJobs`] is a scenario in the form of fio's jobs, or the [reason](PlayRefusal) why fio cannot play
-//! it. A [`FioLog`] has the requests of one client as fio logged them. [`measure`] feeds the logs to
-//! the meters of the simulator and the server, so that records, windows, promises and verdicts are
-//! computed by the same code.
+//! [`PlayJobs`] is a scenario in the form of fio's jobs, or the [reason](PlayRefusal) why fio
+//! cannot play it. A [`FioLog`] has the requests of one client as fio logged them. [`measure`]
+//! feeds the logs to the meters of the simulator and the server, so that records, windows, promises
+//! and verdicts are computed by the same code.
 
 pub mod guest;
 mod jobs;

@@ -1,8 +1,8 @@
 //! Plays a plan under this machine's kernel: settings, cgroups and fio.
 //!
 //! fio starts all jobs at once. Each of them makes a file when it is ready, and waits on a pipe
-//! until [`PlayHost::play`] lets it begin, so that the start of a client does not depend on how long
-//! fio takes to fork it.
+//! until [`PlayHost::play`] lets it begin, so that the start of a client does not depend on how
+//! long fio takes to fork it.
 
 use crate::HostFiles;
 use crate::play::jobs::JobPaths;

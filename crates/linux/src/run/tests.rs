@@ -360,7 +360,8 @@ fn units_of_systemd_get_drop_ins() {
     let (_, said) = restored(&mut fake, &scratch);
     assert_eq!(texts(&fake), before);
     assert_eq!(fake.reloads(), 3);
-    // The second change first, whose file had another text before; then the first, which made the file.
+    // The second change first, whose file had another text before; then the first, which made the
+    // file.
     let file = "/run/systemd/system/db.service.d/50-weir.conf".to_owned();
     let of_unit = said.iter().filter(|line| line.to_string().contains(&file));
     let of_unit: Vec<&StepReport> = of_unit.collect();

@@ -1,8 +1,8 @@
 //! Keeps a volume's part of a shared minimum.
 //!
-//! The requests of the [`GatewayMember`] are sent to etcd, and the part that it may promise is passed to
-//! the shard. A smaller part is passed before it is written to etcd, and a larger one afterwards,
-//! so that all parts together never exceed the minimum.
+//! The requests of the [`GatewayMember`] are sent to etcd, and the part that it may promise is
+//! passed to the shard. A smaller part is passed before it is written to etcd, and a larger one
+//! afterwards, so that all parts together never exceed the minimum.
 
 use std::sync::Arc;
 

@@ -5,15 +5,15 @@
 //! calls of a live server, of a simulated run or of a recording. The journal keeps as many of them
 //! as fit into a fixed number of bytes, and allocates nothing for a request.
 //!
-//! Taking a [`JournalSnapshot`] of the journal is fast however much the journal holds. The view then
-//! [explains](JournalSnapshot::explain) the requests of one group on any thread: which groups' pieces were in
-//! the drive while its requests waited, for how long at each stage, and which promised seconds were
-//! short for which reason. The [parts](Explanation::parts) of an explanation add up to the measured
-//! latency.
+//! Taking a [`JournalSnapshot`] of the journal is fast however much the journal holds. The view
+//! then [explains](JournalSnapshot::explain) the requests of one group on any thread: which groups'
+//! pieces were in the drive while its requests waited, for how long at each stage, and which
+//! promised seconds were short for which reason. The [parts](Explanation::parts) of an explanation
+//! add up to the measured latency.
 //!
 //! Only [`crate::promise`] decides whether a promise was kept, and a journal receives the verdicts
-//! with [`Journal::ruled`]. [`JudgingJournal`] is a journal with promises of its own, for a run or a
-//! recording, in which no server judges.
+//! with [`Journal::ruled`]. [`JudgingJournal`] is a journal with promises of its own, for a run or
+//! a recording, in which no server judges.
 //!
 //! `docs/explain.md` describes how time is divided among causes.
 

@@ -20,8 +20,8 @@ pub(crate) struct ClosedSecond {
     /// The last of the seconds that ended at the same call, if several did. No call was made in
     /// those.
     pub(crate) later: DriveSecond,
-    /// The sum of all groups' shares of the drive's time, in nanoseconds. The whole share of a piece
-    /// counts in the second in which the piece completes, so the sum can exceed a second.
+    /// The sum of all groups' shares of the drive's time, in nanoseconds. The whole share of a
+    /// piece counts in the second in which the piece completes, so the sum can exceed a second.
     share: u64,
     /// The two groups with the largest shares, each as its share and its number.
     largest: [(u64, u32); 2],

@@ -26,8 +26,8 @@
 //!
 //! Otherwise the second is short. The result over a whole run is the promise's [`Fate`].
 //!
-//! [`SecondWatch`] turns events into [`Second`]s, [`Judge`] gives each a verdict, [`Seconds`] adds the
-//! verdicts up, and [`Promise`] combines the three for a promise that is watched while it is in
+//! [`SecondWatch`] turns events into [`Second`]s, [`Judge`] gives each a verdict, [`Seconds`] adds
+//! the verdicts up, and [`Promise`] combines the three for a promise that is watched while it is in
 //! force. Discards count as 512 bytes. Flushes neither count nor wait.
 
 mod cause;

@@ -1,7 +1,8 @@
 //! The loop that carries out the requests of one program on one connection.
 //!
-//! [`run`] measures a [`LoadClient`](crate::load::Client). [`drive`] takes any
-//! [`RequestSource`](crate::load::Source) of requests, for example one that checks the data it reads.
+//! [`run`] measures a [`LoadClient`](crate::load::LoadClient). [`drive`] takes any
+//! [`RequestSource`](crate::load::RequestSource) of requests, for example one that checks the data
+//! it reads.
 
 use crate::client::connection::Connection;
 use crate::load::{Io, LoadClient, RequestSource, Step};
@@ -314,7 +315,8 @@ impl<'a, S: RequestSource> Runner<'a, S> {
         Ok(rest)
     }
 
-    /// Parses the head of a reply: how much payload follows, and whether the request completes with it.
+    /// Parses the head of a reply: how much payload follows, and whether the request completes with
+    /// it.
     fn reply(&mut self, reply: &Reply) -> Result<(), RunError> {
         let mut behind = 0;
         let (cookie, payload, failed, done) = match *reply {

@@ -1,4 +1,5 @@
-//! A drive that stops serving from time to time, as flash does during cleaning or a disk while it retries a bad sector.
+//! A drive that stops serving from time to time, as flash does during cleaning or a disk while it
+//! retries a bad sector.
 
 use crate::drive::{DriveModel, QueueFull, TimedCompletion};
 use weir_core::{Dispatch, DriveShape, Instant, Span};

@@ -85,8 +85,8 @@ impl DriveConfig {
         self.random_rate_in(op, length, self.size().unwrap_or(BEST))
     }
 
-    /// Measures as [`Self::random_rate`] does, on the first `span` bytes only, or on the whole drive
-    /// if that is smaller.
+    /// Measures as [`Self::random_rate`] does, on the first `span` bytes only, or on the whole
+    /// drive if that is smaller.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -263,8 +263,8 @@ impl CommandLoad {
         }
     }
 
-    /// Runs the load and returns the commands per second after the first `warm_up_commands`, rounded down,
-    /// but at least 1.
+    /// Runs the load and returns the commands per second after the first `warming` ones,
+    /// rounded down, but at least 1.
     fn run(self, config: &DriveConfig, warming: u64) -> Result<u64, RuleViolation> {
         let mut drive = config.build()?;
         let shape = drive.shape();

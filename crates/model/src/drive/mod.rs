@@ -5,8 +5,8 @@
 //! caller holds the data. The same models serve as drives in virtual time (the simulator) and in
 //! real time (the server).
 //!
-//! The trait [`DriveModel`] has the order of calls. [`DriveConfig`] selects a model: [`null`], [`hdd`],
-//! [`ssd`] or [`volume`]. [`Freezing`] adds pauses to any of them.
+//! The trait [`DriveModel`] has the order of calls. [`DriveConfig`] selects a model: [`null`],
+//! [`hdd`], [`ssd`] or [`volume`]. [`Freezing`] adds pauses to any of them.
 //!
 //! ```
 //! use weir_core::{Dispatch, Instant, Op};

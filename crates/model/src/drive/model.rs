@@ -12,8 +12,8 @@ pub trait DriveModel: fmt::Debug {
     /// Submits a command, whose tag must not be in flight.
     ///
     /// # Errors
-    /// [`QueueFull`] if all tags of the command's queue are in flight. The drive has not changed, and
-    /// the command can be submitted again after a completion.
+    /// [`QueueFull`] if all tags of the command's queue are in flight. The drive has not changed,
+    /// and the command can be submitted again after a completion.
     fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull>;
 
     /// The time of the next completion if nothing else is submitted, or `None` while the drive is

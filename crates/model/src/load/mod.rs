@@ -1,7 +1,7 @@
 //! The programs of clients as state machines: which requests a client issues, and when.
 //!
-//! A [`Program`] describes a client, and a [`LoadClient`] runs it. The client has no clock and does no
-//! I/O. Its caller passes in the time and each completion, and receives the next request or the
+//! A [`Program`] describes a client, and a [`LoadClient`] runs it. The client has no clock and does
+//! no I/O. Its caller passes in the time and each completion, and receives the next request or the
 //! time of the next call. The simulator calls it in virtual time, the NBD client in real time. With
 //! the same seed, both issue the same requests.
 //!

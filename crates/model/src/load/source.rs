@@ -3,7 +3,8 @@
 use crate::load::client::{Io, LoadClient, Step};
 use weir_core::Instant;
 
-/// A source of requests: a [`LoadClient`], or a measurement. Its caller has the clock and does the I/O.
+/// A source of requests: a [`LoadClient`], or a measurement. Its caller has the clock and does the
+/// I/O.
 pub trait RequestSource {
     /// Returns the step of the source at `now`.
     fn next(&mut self, now: Instant) -> Step;

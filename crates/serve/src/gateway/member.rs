@@ -62,7 +62,8 @@ pub enum StoreReply {
     Renewed,
     /// The lease has ended, because it expired or in reply to [`StoreRequest::Revoke`].
     Gone,
-    /// The table, in reply to [`StoreRequest::Read`], or to [`StoreRequest::Write`] if its generation was outdated.
+    /// The table, in reply to [`StoreRequest::Read`], or to [`StoreRequest::Write`] if its
+    /// generation was outdated.
     Table(MemberTable),
     /// The row was written, in reply to [`StoreRequest::Write`]. Contains the new generation.
     Written(u64),

@@ -22,7 +22,8 @@ impl LiveServer {
     /// Volumes whose storage has become larger grow, and virtual machines are notified. Connections
     /// stay. A reload that removes volumes with connections is refused, unless the changed
     /// configuration has `remove_in_use`. In that case, requests in progress on these volumes
-    /// complete (within [`ServerOptions::drain`](crate::ServerOptions::drain)), and the connections are closed.
+    /// complete (within [`ServerOptions::drain`](crate::ServerOptions::drain)), and the connections
+    /// are closed.
     ///
     /// # Errors
     /// Returns the reason why the configuration is not applied. Each variant of [`ReloadError`]
@@ -106,9 +107,9 @@ impl LiveServer {
         }
     }
 
-    /// Returns the changes that [`LiveServer::reload`] would make, or the reasons for which it would be
-    /// refused, as far as they can be determined without opening, creating or disconnecting
-    /// anything.
+    /// Returns the changes that [`LiveServer::reload`] would make, or the reasons for which it
+    /// would be refused, as far as they can be determined without opening, creating or
+    /// disconnecting anything.
     ///
     /// # Errors
     /// Returns the errors that [`LiveServer::reload`] would return.
@@ -318,8 +319,8 @@ impl GrowingImage<'_> {
     }
 }
 
-/// Images that were enlarged for a change. Unless [`EnlargedImages::keep`] is called, dropping this value
-/// restores their old sizes.
+/// Images that were enlarged for a change. Unless [`EnlargedImages::keep`] is called, dropping this
+/// value restores their old sizes.
 struct EnlargedImages<'a>(Vec<GrowingImage<'a>>);
 
 impl<'a> EnlargedImages<'a> {

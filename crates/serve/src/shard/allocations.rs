@@ -200,8 +200,8 @@ fn the_allocation_counter_counts_a_shard() {
     assert!(bench.exchange(&first, SIMPLE_REPLY_LEN) > 0);
 }
 
-/// Returns true if `io_uring` is available. The ring over poll(2) allocates windows in each call, and
-/// servers normally use `io_uring`.
+/// Returns true if `io_uring` is available. The ring over poll(2) allocates windows in each call,
+/// and servers normally use `io_uring`.
 fn has_uring() -> bool {
     let config = RingConfig {
         backend: Backend::Uring,

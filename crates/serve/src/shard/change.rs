@@ -9,8 +9,8 @@
 //! 2. A volume to be removed takes no further requests. Its clients get the answers to requests in
 //!    progress and are disconnected, at the deadline in any case. Then its written data is made
 //!    durable.
-//! 3. The change is prepared ([`PreparedChange`]). The shard takes over the storage of new volumes, and
-//!    the core confirms that it would accept the edits.
+//! 3. The change is prepared ([`PreparedChange`]). The shard takes over the storage of new volumes,
+//!    and the core confirms that it would accept the edits.
 //! 4. When all drives are prepared, each of them applies its change in one call into the core. If
 //!    one drive refuses, none is changed, and the volumes that were to be removed stay.
 //!

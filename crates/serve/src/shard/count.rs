@@ -46,7 +46,7 @@ struct VerdictObservers<'a> {
 
 impl EndedSecond<'_> {
     /// Judges a promise for this second. `busiest` is the other client that used the shard's
-    /// processor most. `count_throttled` is the number of requests that a limit throttles.
+    /// processor most. `limited` is the number of requests that a limit throttles.
     fn judge(
         &self,
         told: &mut VerdictObservers<'_>,

@@ -1,7 +1,8 @@
 //! One drive of a shard: the layer of the core, the volumes, and the requests in progress between
 //! them.
 //!
-//! The shard calls [`ShardDrive::settle`] before it takes requests and [`ShardDrive::turn`] afterwards.
+//! The shard calls [`ShardDrive::settle`] before it takes requests and [`ShardDrive::turn`]
+//! afterwards.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

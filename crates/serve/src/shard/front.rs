@@ -1,10 +1,10 @@
 //! The interface between a shard and its front ends.
 //!
 //! A front end speaks one protocol with one client. The shard owns everything about a client that
-//! does not depend on the protocol ([`ShardClient`]): the stream in the core, the bounds, the hold, and
-//! the reserved memory. It calls the front end when one of the front end's operations on the ring
-//! has completed, when requests may be taken, when a request has completed, and when answers may be
-//! sent. Nothing else in a shard knows the protocol.
+//! does not depend on the protocol ([`ShardClient`]): the stream in the core, the bounds, the hold,
+//! and the reserved memory. It calls the front end when one of the front end's operations on the
+//! ring has completed, when requests may be taken, when a request has completed, and when answers
+//! may be sent. Nothing else in a shard knows the protocol.
 //!
 //! ```text
 //! ring ──► completed ──► take ──► Ask ──► core, backend ──► answer ──► send ──► ring
@@ -66,8 +66,8 @@ pub(crate) enum TakeStop {
     /// A bound is reached, or the core has paused the stream. [`FrontEnd::take`] is called again
     /// when that may have changed.
     Blocked,
-    /// There may be more requests, but [`FrontContext::is_spent`] is true. [`FrontEnd::take`] is called
-    /// again after others were served.
+    /// There may be more requests, but [`FrontContext::is_spent`] is true. [`FrontEnd::take`] is
+    /// called again after others were served.
     Spent,
     /// No further request will be taken from this client.
     Ended,
@@ -153,9 +153,9 @@ pub(crate) trait FrontEnd: fmt::Debug {
         cx: &mut FrontContext<'_>,
     ) -> FrontProgress;
 
-    /// Takes requests ([`FrontContext::take`]) until there are none or [`FrontContext::may_take`] is false.
-    /// Returns the reason why it stopped. While the client is leaving, the front end completes a
-    /// request that it had begun to take, and takes no new ones.
+    /// Takes requests ([`FrontContext::take`]) until there are none or [`FrontContext::may_take`]
+    /// is false. Returns the reason why it stopped. While the client is leaving, the front end
+    /// completes a request that it had begun to take, and takes no new ones.
     fn take(&mut self, cx: &mut FrontContext<'_>) -> TakeStop;
 
     /// Prepares the answer to a completed request. Returns the number of reserved bytes that the

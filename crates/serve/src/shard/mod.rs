@@ -9,8 +9,8 @@
 //! only timeouts are those of the core, of modelled drives, and of its own deadlines (see
 //! `Shard::timeout`).
 //!
-//! A shard is started by [`spawn`]. Other threads send it [`Mail`] through its [`ShardHandle`] or an
-//! [`ShardAddress`].
+//! A shard is started by [`spawn`]. Other threads send it [`Mail`] through its [`ShardHandle`] or
+//! an [`ShardAddress`].
 
 #[cfg(test)]
 mod allocations;

@@ -296,8 +296,8 @@ fn same(a: &str, b: &str) -> bool {
     std::fs::read(a).unwrap() == std::fs::read(b).unwrap()
 }
 
-/// A client asks with `FAST_ZERO` whether zeroing is faster than writing, and the negative answer is
-/// not an error of the storage.
+/// A client asks with `FAST_ZERO` whether zeroing is faster than writing, and the negative answer
+/// is not an error of the storage.
 #[test]
 fn zeroing_that_would_not_be_fast_is_no_failure_of_the_storage() {
     log::listen();

@@ -1,14 +1,14 @@
 //! A recorded load, played again on another drive or under other contracts and policies.
 //!
-//! A recorded client ([`LoadRecord`]) sent each of its requests some time after an answer. When the load
-//! is played again, the client sends the request at the same distance from the same answer,
+//! A recorded client ([`LoadRecord`]) sent each of its requests some time after an answer. When the
+//! load is played again, the client sends the request at the same distance from the same answer,
 //! whenever that arrives. Therefore a client that is served sooner sends sooner, a client with
 //! several requests in flight keeps as many, and think times stay as they were.
 //!
 //! A client also stays as long as it did in the record. If it has sent all its requests before
 //! that, it waits for as long as it stayed after its last answer in the record, and begins again.
-//! With [`Playback::at_recorded_times`], requests are sent at their recorded times instead, whether or
-//! not earlier ones have completed.
+//! With [`Playback::at_recorded_times`], requests are sent at their recorded times instead, whether
+//! or not earlier ones have completed.
 
 mod load;
 mod player;

@@ -14,7 +14,7 @@ use weir_core::{
 use weir_model::drive::DriveModel;
 
 /// The number of turns at one instant after which the run counts as stuck. The same bound applies
-/// to a [`Run`](crate::Run).
+/// to a [`Run`](crate::SimRun).
 const STILL_MAX: u32 = 1_000_000;
 
 /// An event of the load that is due at some time.
@@ -150,7 +150,8 @@ impl<'a> Player<'a> {
             PlayerEvent::Change(number) => self.change(number)?,
             PlayerEvent::Open(number) => self.open(number)?,
             PlayerEvent::Send { stream, place } => {
-                // A client that begins again does not send anything after the time at which it left.
+                // A client that begins again does not send anything after the time at which it
+                // left.
                 let client = &mut self.clients[stream as usize];
                 if client.id.is_some() {
                     client.waiting.push_back(place);

@@ -1,8 +1,8 @@
 //! The virtual host: the parts of an operating system between a program and the block layer, and
 //! between the block layer and the drive.
 //!
-//! A client with `buffered` in its [`ClientSpec`](crate::ClientSpec) is a process with one open file. The
-//! reads and writes of its program are system calls that use the page cache with Linux's
+//! A client with `buffered` in its [`ClientSpec`](crate::ClientSpec) is a process with one open
+//! file. The reads and writes of its program are system calls that use the page cache with Linux's
 //! read-ahead, and its flushes are `fdatasync`. Such a process makes one system call at a time.
 //! Processes whose regions overlap have the same file open and share its pages, so that one can
 //! wait for a page that another fetches. Other clients do direct I/O: each request of the program

@@ -23,12 +23,14 @@ pub(super) fn with_filesystem_client(scenario: Cow<'_, Scenario>) -> Cow<'_, Sce
     let own = scenario.add_client_with_group("filesystem", Contract::DEFAULT, 0, program);
     own.space = SpaceId(0);
     own.region = filesystem.region;
-    // `add_client_with_group` has added a group. A scenario without groups keeps all clients in the root group.
+    // `add_client_with_group` has added a group. A scenario without groups keeps all clients in the
+    // root group.
     if !grouped {
         own.group = ROOT;
         scenario.groups.clear();
     }
-    // `add_client_with_group` adds a space for its client. The file system uses the first space, like the clients.
+    // `add_client_with_group` adds a space for its client. The file system uses the first space,
+    // like the clients.
     scenario.spaces.pop();
     Cow::Owned(scenario)
 }

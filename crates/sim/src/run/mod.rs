@@ -289,8 +289,8 @@ impl<'a> SimRun<'a> {
     /// Runs to the end and reports the progress.
     ///
     /// # Errors
-    /// [`SimError::Stuck`] if virtual time does not advance, or [`SimError::Open`] for a client that
-    /// cannot connect.
+    /// [`SimError::Stuck`] if virtual time does not advance, or [`SimError::Open`] for a client
+    /// that cannot connect.
     pub fn run(mut self, mut progress: impl FnMut(Progress)) -> Result<Results, SimError> {
         self.play(|at| {
             progress(at);

@@ -53,8 +53,8 @@ impl GuestMemory {
     /// not be 0.
     ///
     /// # Errors
-    /// Returns [`OutsideGuestError`] if the range is not entirely in the guest's memory. Some slices may have
-    /// been appended.
+    /// Returns [`OutsideGuestError`] if the range is not entirely in the guest's memory. Some
+    /// slices may have been appended.
     pub fn slices(
         &self,
         mut address: u64,

@@ -1,10 +1,10 @@
 //! Memory that is shared with a guest: counted mappings of descriptors that arrived over a socket.
 //!
 //! The other side reads and writes this memory at the same time, and may truncate it. Therefore, no
-//! reference to it is ever created. A [`Mapping`] hands out [`MappingPart`]s, whose loads and stores are
-//! atomic or volatile, and [`GuestSlice`]s, on which operations of the ring work and whose bytes
-//! can be copied. Each of them counts the mapping, so that the mapping exists until the last
-//! operation on it has ended. `sigbus` handles the truncation of the underlying file.
+//! reference to it is ever created. A [`Mapping`] hands out [`MappingPart`]s, whose loads and
+//! stores are atomic or volatile, and [`GuestSlice`]s, on which operations of the ring work and
+//! whose bytes can be copied. Each of them counts the mapping, so that the mapping exists until the
+//! last operation on it has ended. `sigbus` handles the truncation of the underlying file.
 
 mod memory;
 mod sigbus;
@@ -54,8 +54,8 @@ pub enum MapError {
 
 /// A mapping of a range of a descriptor, shared with every process that has the descriptor.
 ///
-/// Clones refer to the same mapping. It is removed when the last clone, [`MappingPart`] and [`GuestSlice`]
-/// have been dropped.
+/// Clones refer to the same mapping. It is removed when the last clone, [`MappingPart`] and
+/// [`GuestSlice`] have been dropped.
 #[derive(Clone, Debug)]
 pub struct Mapping(Rc<MappedRange>);
 

@@ -157,9 +157,9 @@ fn find(address: usize) -> Option<(&'static GuardSlot, Range<usize>)> {
     SLOTS[..used].iter().find_map(|slot| {
         let start = slot.start.load(Ordering::Acquire);
         let end = slot.end.load(Ordering::Relaxed);
-        // Another thread may have given the slot to another mapping between the two loads. The start
-        // of one mapping and the end of the other would be a range with other mappings in between,
-        // and the handler would replace all of them.
+        // Another thread may have given the slot to another mapping between the two loads. The
+        // start of one mapping and the end of the other would be a range with other mappings in
+        // between, and the handler would replace all of them.
         fence(Ordering::Acquire);
         let is_torn = slot.start.load(Ordering::Relaxed) != start;
         let found = start > FILLING && !is_torn && (start..end).contains(&address);
@@ -195,7 +195,8 @@ fn replace(address: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Addresses below everything that the system maps, so that no mapping of another test has them.
+    /// Addresses below everything that the system maps, so that no mapping of another test has
+    /// them.
     const LOW: usize = 0x1_0000;
     const HIGH: usize = 0x3_0000;
 

@@ -47,8 +47,8 @@ impl Violations {
     /// Records a violation that the current auditor found.
     #[cold]
     pub fn add(&mut self, what: fmt::Arguments<'_>) {
-        // Violations beyond `VIOLATIONS_MAX` are counted only, because a broken rule can be reported at every
-        // call.
+        // Violations beyond `VIOLATIONS_MAX` are counted only, because a broken rule can be
+        // reported at every call.
         self.total += 1;
         if self.kept.len() < VIOLATIONS_MAX {
             self.kept.push(Violation {

@@ -10,7 +10,7 @@
 //! - On request, the realtime client does not wait longer than a stated bound for a dispatch.
 //!
 //! The first two rules bound the requests that may overtake it, whatever the drive does.
-//! [`crate::audit::Promise`] checks that promises are kept alongside it.
+//! [`crate::audit::PromiseAuditor`] checks that promises are kept alongside it.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Violations;

@@ -564,8 +564,8 @@ pub fn outcome(case: &SearchCase, audited: bool) -> TrialOutcome {
     outcome_against(case, catch_panic(|| reference(case)), audited)
 }
 
-/// Compares a case with its reference runs, as [`compare_with`], and returns the outcome. A panic is an
-/// outcome as well.
+/// Compares a case with its reference runs, as [`compare_with`], and returns the outcome. A panic
+/// is an outcome as well.
 pub fn outcome_against(
     case: &SearchCase,
     reference: Result<Reference, RunFailure>,

@@ -1,8 +1,8 @@
 //! The cause of a broken promise: the use of the drive's time in the worst second of a case.
 //!
 //! The amount that a group lacks would have taken time in proportion to the amount that it got. The
-//! cause is the first of the [`BreachCause`]s below whose time, together with the time of those before
-//! it, would have been enough.
+//! cause is the first of the [`BreachCause`]s below whose time, together with the time of those
+//! before it, would have been enough.
 
 use crate::search::case::SearchCase;
 use crate::search::judge::{self, JudgedSecond};

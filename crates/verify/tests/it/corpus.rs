@@ -1,8 +1,8 @@
 //! Replays the corpus of the fuzzer of operations, and mutations of it.
 //!
-//! The files `corpus/operations/found-*` were found by `fuzz_for_new_events` below, which is a small
-//! fuzzer of its own. It keeps an input that causes an event (see [`weir_verify::audit::Tally`])
-//! that no kept input caused, or more often than these.
+//! The files `corpus/operations/found-*` were found by `fuzz_for_new_events` below, which is a
+//! small fuzzer of its own. It keeps an input that causes an event (see
+//! [`weir_verify::audit::Tally`]) that no kept input caused, or more often than these.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -9,8 +9,8 @@
 //!
 //! # The server's side
 //! 1. Create a [`Handshake`] and send the bytes that [`Handshake::greet`] appends. Then pass
-//!    received bytes to [`Handshake::feed`] and send its output until it returns an [`HandshakeOutcome`].
-//!    Bytes that were not consumed by then are the first requests.
+//!    received bytes to [`Handshake::feed`] and send its output until it returns an
+//!    [`HandshakeOutcome`]. Bytes that were not consumed by then are the first requests.
 //! 2. Get the rules of the session from [`Session::rules`] and parse the requests with
 //!    [`parse_request`]. Check each request with [`NbdRequest::check_payload`] (an error ends the
 //!    connection) and [`NbdRequest::validate`] (an error is sent as the reply). A WRITE's payload
@@ -21,8 +21,8 @@
 //!    in flight, then close the connection.
 //!
 //! # The client's side
-//! Parse the address of an export with [`Uri`], negotiate with [`client::NbdClientHandshake`], send requests
-//! with [`NbdRequest::encode`] and read replies with [`client::ReplyParser`].
+//! Parse the address of an export with [`Uri`], negotiate with [`client::NbdClientHandshake`], send
+//! requests with [`NbdRequest::encode`] and read replies with [`client::ReplyParser`].
 //!
 //! # Example
 //! ```

@@ -54,7 +54,8 @@ pub enum Plan {
     /// and call [`Kicks::on_checked`]. Otherwise call [`Kicks::on_timer`] at this instant.
     Spin(Instant),
     /// Request a kick and check the queue once more. If there are requests, take all of them and
-    /// call [`Kicks::on_checked`]. Otherwise sleep until a kick arrives, and call [`Kicks::on_kick`].
+    /// call [`Kicks::on_checked`]. Otherwise sleep until a kick arrives, and call
+    /// [`Kicks::on_kick`].
     Arm,
     /// Sleep without requesting a kick and ignore any that arrive. Call [`Kicks::on_timer`] at this
     /// instant.

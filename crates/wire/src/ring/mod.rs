@@ -117,15 +117,15 @@ pub trait Guest {
     /// Copies the bytes that begin at `address` into `into`.
     ///
     /// # Errors
-    /// Returns [`OutsideGuestError`] if some bytes are not in the guest's memory. Part of `into` may have
-    /// been written.
+    /// Returns [`OutsideGuestError`] if some bytes are not in the guest's memory. Part of `into`
+    /// may have been written.
     fn read(&self, address: u64, into: &mut [u8]) -> Result<(), OutsideGuestError>;
 
     /// Copies the bytes of `from` to `address`.
     ///
     /// # Errors
-    /// Returns [`OutsideGuestError`] if part of the range is not in the guest's memory. Another part may have
-    /// been written.
+    /// Returns [`OutsideGuestError`] if part of the range is not in the guest's memory. Another
+    /// part may have been written.
     fn write(&self, address: u64, from: &[u8]) -> Result<(), OutsideGuestError>;
 
     /// Checks that the whole range is in the guest's memory, in as many steps as the range has

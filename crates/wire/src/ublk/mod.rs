@@ -6,9 +6,9 @@
 //! numbers are in the byte order of the machine.
 //!
 //! Commands to `/dev/ublk-control` add, describe ([`DeviceParams`]) and start a device
-//! ([`ControlCommand`]). Its requests are in memory of the driver, which has one [`UblkDescriptor`] for
-//! each queue and tag. For each of them, the server gives the driver a command ([`IoCommand`]). The
-//! command completes when a request has arrived, and also returns the result of the previous
+//! ([`ControlCommand`]). Its requests are in memory of the driver, which has one [`UblkDescriptor`]
+//! for each queue and tag. For each of them, the server gives the driver a command ([`IoCommand`]).
+//! The command completes when a request has arrived, and also returns the result of the previous
 //! request of the same tag. The server copies payloads by reading and writing `/dev/ublkcN` at
 //! [`payload_offset`].
 

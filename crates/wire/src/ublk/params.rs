@@ -2,8 +2,8 @@
 
 use super::control::at;
 
-/// The length of encoded [`DeviceParams`] in bytes. This is the part of the kernel's structure that is
-/// used here.
+/// The length of encoded [`DeviceParams`] in bytes. This is the part of the kernel's structure that
+/// is used here.
 pub const PARAMS_LEN: usize = 60;
 
 // The parts of the structure that are present (`UBLK_PARAM_TYPE_*`).

@@ -6,8 +6,8 @@
 //! are in the guest's memory. All numbers are in the byte order of the machine.
 //!
 //! Descriptors arrive next to the bytes of the message to which they belong. This module accepts
-//! any type for them. The caller decides which features to offer. [`VhostRequest`] contains the messages
-//! that a disk can need, and all others result in [`MessageError::Unknown`].
+//! any type for them. The caller decides which features to offer. [`VhostRequest`] contains the
+//! messages that a disk can need, and all others result in [`MessageError::Unknown`].
 //!
 //! ```
 //! use weir_wire::vhost::{Assembler, Code, Reply, Request};

@@ -7,8 +7,8 @@
 //! # Serving a request
 //! 1. Take a chain from the queue ([`Device::take`](crate::ring::split::Device::take)).
 //! 2. Parse it with [`BlkRequest::parse`], which reads the necessary parts of guest memory exactly
-//!    once and checks everything against [`BlkRules`] and the guest's regions. A refused request has a
-//!    reason ([`BlkRequestError`]) and a status.
+//!    once and checks everything against [`BlkRules`] and the guest's regions. A refused request
+//!    has a reason ([`BlkRequestError`]) and a status.
 //! 3. Transfer the data between [`BlkRequest::data`] and the drive, write the [`Status`] to
 //!    [`BlkRequest::status`], and return the head with [`BlkRequest::written`].
 

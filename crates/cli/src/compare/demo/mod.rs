@@ -37,31 +37,34 @@ pub(crate) struct DemoOptions {
     /// Seconds that are measured under each policy, 1 to 3600 [default: those of the scenario]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
     seconds: Option<u32>,
-    /// A policy: a name that `weir policies` lists, a combination such as "bfq + io.latency", or a file. Can be repeated [default: the
-    /// policies of the scenario]
+    /// A policy: a name that `weir policies` lists, a combination such as "bfq + io.latency", or a
+    /// file. Can be repeated [default: the policies of the scenario]
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
-    /// The load: the name of a scenario (see `weir scenarios`), a scenario file, or a job file of fio (.fio)
+    /// The load: the name of a scenario (see `weir scenarios`), a scenario file, or a job file of
+    /// fio (.fio)
     #[arg(long, default_value = "contract", value_name = "SCENARIO")]
     scenario: String,
-    /// Read from this file instead of the embedded drive, bypassing the page cache. It is created with 1 GiB of data if it does not
-    /// exist
+    /// Read from this file instead of the embedded drive, bypassing the page cache. It is created
+    /// with 1 GiB of data if it does not exist
     #[arg(long, value_name = "PATH", conflicts_with = "device")]
     file: Option<PathBuf>,
     /// Use this block device instead of the embedded drive. It is opened read-only
     #[arg(long, value_name = "PATH")]
     device: Option<PathBuf>,
-    /// Use this modelled drive instead of the embedded one: a name (see `weir drives`) or a profile file
+    /// Use this modelled drive instead of the embedded one: a name (see `weir drives`) or a profile
+    /// file
     #[arg(long, value_name = "DRIVE", conflicts_with_all = ["file", "device"])]
     drive: Option<String>,
     /// The place of the run: a real server in real time, or the simulator in virtual time
     #[arg(long, value_enum, default_value = "serve", value_name = "PLACE")]
     on: DemoPlace,
-    /// The priority of the real server's threads (`priority` in `[server]`). `auto` raises it if that is permitted. The clients' priority
-    /// does not change
+    /// The priority of the real server's threads (`priority` in `[server]`). `auto` raises it if
+    /// that is permitted. The clients' priority does not change
     #[arg(long, value_enum, default_value = "auto", value_name = "PRIORITY")]
     priority: DemoPriority,
-    /// Write the results of each client in each run as a line of JSON to this file. With -, write only this to standard output
+    /// Write the results of each client in each run as a line of JSON to this file. With -, write
+    /// only this to standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// The file to which the HTML page is written

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 pub(super) struct Symmetry {
     /// Queues in the scheduler by class.
     busy: [u32; CLASSES],
-    /// Asynchronous queues in the scheduler. `update_raised` counts the raised ones.
+    /// Asynchronous queues in the scheduler. `raised` counts the raised ones.
     async_busy: u32,
     raised: u32,
     /// Queues by level that have requests waiting or in the drive and are not raised. `level_mask`

@@ -98,8 +98,8 @@ impl Bfq {
         }
     }
 
-    /// Ends the turn if the time of idling is over (Linux: `bfq_idle_slice_timer_body`). Does nothing
-    /// while the drive does not idle.
+    /// Ends the turn if the time of idling is over (Linux: `bfq_idle_slice_timer_body`). Does
+    /// nothing while the drive does not idle.
     ///
     /// A request that arrives for the queue ends the idling, but not the turn, when it is inserted.
     #[inline]

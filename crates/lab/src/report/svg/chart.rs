@@ -42,8 +42,8 @@ pub enum Along {
     /// differ from those of the data.
     Quantity(String, Option<(f64, f64)>),
     /// Groups, from top to bottom: the name of each, and the text at the end of its parts (if
-    /// empty, the sum of the parts). A group has a row for each mark with [`MarkShape::Bars`], and one
-    /// for all marks with [`MarkShape::Parts`].
+    /// empty, the sum of the parts). A group has a row for each mark with [`MarkShape::Bars`], and
+    /// one for all marks with [`MarkShape::Parts`].
     Rows(Vec<(String, String)>),
 }
 

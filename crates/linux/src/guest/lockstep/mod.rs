@@ -173,7 +173,8 @@ impl Lockstep {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // A group of its own, so that `KernelProcess::end` also reaches the kernel's helper processes.
+            // A group of its own, so that `KernelProcess::end` also reaches the kernel's helper
+            // processes.
             .process_group(0);
         let child = command.spawn().map_err(GuestError::file(&self.kernel))?;
         Ok(KernelProcess(child))

@@ -4,8 +4,8 @@
 //! The disk has one actuator. A command takes the seek to its track ([`Seek`]), the rotational
 //! latency until its first byte is under the head, and the transfer. From its queue, the disk
 //! serves the command that it can begin first, unless a command has waited for longer than
-//! [`HddConfig::ageing`] for each waiting stream. If the queue is empty after a read, the head reads
-//! ahead into a segment of the cache. A read from a segment takes only the time of the link.
+//! [`HddConfig::ageing`] for each waiting stream. If the queue is empty after a read, the head
+//! reads ahead into a segment of the cache. A read from a segment takes only the time of the link.
 //!
 //! Writes complete when they are in the write cache. They are written to the platters in the same
 //! order of shortest positioning time, but after reads until the cache is half full. A flush ends

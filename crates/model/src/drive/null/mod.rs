@@ -1,9 +1,9 @@
 //! The null drive: a fixed service time and a link.
 //!
-//! Each command takes [`NullConfig::service`], in parallel with all other commands in the drive. After
-//! that, its bytes cross one serial link, in the order in which the services ended. Discards and
-//! zeroing transfer no bytes and end with their service. A flush waits for its own service and for
-//! all commands submitted before it. The drive has no other state, and offsets do not matter.
+//! Each command takes [`NullConfig::service`], in parallel with all other commands in the drive.
+//! After that, its bytes cross one serial link, in the order in which the services ended. Discards
+//! and zeroing transfer no bytes and end with their service. A flush waits for its own service and
+//! for all commands submitted before it. The drive has no other state, and offsets do not matter.
 //!
 //! With [`NullConfig::wake`], completions are visible only at multiples of a time. With
 //! [`NullConfig::tick`], the link is replaced by a budget of bytes that is refilled every tick and

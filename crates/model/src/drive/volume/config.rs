@@ -41,7 +41,8 @@ impl VolumeConfig {
     /// Checks every parameter.
     ///
     /// # Errors
-    /// The first parameter of a member, or of the volume itself, outside the range that its documentation states.
+    /// The first parameter of a member, or of the volume itself, outside the range that its
+    /// documentation states.
     pub fn validate(&self) -> Result<(), RuleViolation> {
         self.members
             .iter()

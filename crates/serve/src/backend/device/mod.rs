@@ -81,7 +81,7 @@ impl OpenStorage {
     }
 }
 
-/// Inspects the device that [`OpenStorage::device`] would open. See [`inspect`](super::look).
+/// Inspects the device that [`OpenStorage::device`] would open. See [`inspect`](super::inspect).
 pub(super) fn inspect(options: &DeviceOptions) -> Result<StorageInfo, OpenError> {
     let path = &options.path;
     let place = place(options)?;

@@ -192,7 +192,8 @@ impl Prepare for OpenStorage {
     }
 }
 
-/// Inspects the image that [`OpenStorage::image`] would open or create. See [`inspect`](super::look).
+/// Inspects the image that [`OpenStorage::image`] would open or create. See
+/// [`inspect`](super::inspect).
 pub(super) fn inspect(options: &ImageOptions) -> Result<StorageInfo, OpenError> {
     let path = &options.path;
     let Some(fd) = open_existing(options)? else {

@@ -6,8 +6,8 @@
 //! server ([`keeper`]). After the connection to a server is lost, the server is dialled until it is
 //! reachable again ([`redial`]).
 //!
-//! [`RemoteExport::open`] connects to the server ([`dial`]), and [`Remote`] is the backend. It cuts jobs
-//! into requests ([`work`]), which [`wire`] sends and receives on the shard's ring.
+//! [`RemoteExport::open`] connects to the server ([`dial`]), and [`Remote`] is the backend. It cuts
+//! jobs into requests ([`work`]), which [`wire`] sends and receives on the shard's ring.
 
 mod coverage;
 mod dial;

@@ -1,6 +1,7 @@
 //! The handshake of NBD on one socket.
 //!
-//! [`greet`] begins it, [`Negotiation`] is driven by the acceptor, and [`NegotiatedConnection`] is its result.
+//! [`greet`] begins it, [`Negotiation`] is driven by the acceptor, and [`NegotiatedConnection`] is
+//! its result.
 
 use std::os::fd::OwnedFd;
 

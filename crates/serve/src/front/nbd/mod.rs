@@ -54,8 +54,8 @@ impl NbdConnection {
     /// Begins the transmission phase of a negotiated connection.
     ///
     /// # Errors
-    /// Fails without memory for the input, if the client has already sent more than the input holds,
-    /// or if the socket cannot be used.
+    /// Fails without memory for the input, if the client has already sent more than the input
+    /// holds, or if the socket cannot be used.
     fn new(agreed: NegotiatedConnection, arena: &Arena) -> Result<Self, AttachError> {
         let NegotiatedConnection {
             socket,

@@ -1,14 +1,15 @@
 //! `vhost-user`: a volume as the disk of a virtual machine. The VMM (the vhost-user front end)
 //! passes the guest's memory and virtqueues over a socket.
 //!
-//! A [`VhostSession`] is the connection of one VMM. It has one stream and up to [`QUEUES`] virtqueues.
-//! Requests are read from the guest's memory. If the storage can use that memory, data is
-//! transferred between the two without a copy.
+//! A [`VhostSession`] is the connection of one VMM. It has one stream and up to [`QUEUES`]
+//! virtqueues. Requests are read from the guest's memory. If the storage can use that memory, data
+//! is transferred between the two without a copy.
 //!
-//! While the shard is awake, it polls the queues in each turn ([`FrontEnd::poll_shared`]). Before it
-//! sleeps, it enables kicks and polls once more ([`FrontEnd::arm_notifications`]). A kick completes a poll
-//! operation on the ring. Completed requests are published once per turn. If the guest wants a
-//! call, an operation on the ring makes it, so that a call that blocks does not block the shard.
+//! While the shard is awake, it polls the queues in each turn ([`FrontEnd::poll_shared`]). Before
+//! it sleeps, it enables kicks and polls once more ([`FrontEnd::arm_notifications`]). A kick
+//! completes a poll operation on the ring. Completed requests are published once per turn. If the
+//! guest wants a call, an operation on the ring makes it, so that a call that blocks does not block
+//! the shard.
 //!
 //! An invalid request of the guest gets an error status, or makes the server stop serving the
 //! queue, and is logged. An invalid message of the VMM is refused, or ends the connection.

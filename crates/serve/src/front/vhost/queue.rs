@@ -315,8 +315,8 @@ impl Virtqueue {
         self.query_ring(|device| left || device.arm() != Ok(false))
     }
 
-    /// Calls `query_ring` for a queue that is being served and whose kicks are not throttled. For a queue
-    /// that is not being served, returns true if it is to be started.
+    /// Calls `query_ring` for a queue that is being served and whose kicks are not throttled. For a
+    /// queue that is not being served, returns true if it is to be started.
     fn query_ring(&mut self, ask: impl FnOnce(&mut Device<MappingPart>) -> bool) -> bool {
         if !self.is_active() {
             return self.is_due();

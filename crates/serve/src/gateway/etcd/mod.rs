@@ -1,5 +1,5 @@
-//! The store of shared minimums in etcd. [`Etcd`] sends each [`StoreRequest`] as a call of etcd's JSON
-//! gateway (etcd 3.4 or later), over HTTP without TLS or users.
+//! The store of shared minimums in etcd. [`Etcd`] sends each [`StoreRequest`] as a call of etcd's
+//! JSON gateway (etcd 3.4 or later), over HTTP without TLS or users.
 //!
 //! A minimum `NAME` has the key `PREFIX/NAME/generation`, whose modification revision is the
 //! generation, and a key `PREFIX/NAME/member/LEASE` for each server, which etcd removes with its

@@ -49,7 +49,7 @@ pub struct LimitLedger {
     unpolled: Option<Instant>,
     /// The lateness of the current call, in nanoseconds.
     late: u64,
-    /// True if limits are exact. Limits in slices are audited by [`crate::audit::Slices`].
+    /// True if limits are exact. Limits in slices are audited by [`crate::audit::SlicesAuditor`].
     exact: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The externally visible state of a layer: the state of every request, stream, group and tag,
 //! derived from calls, outputs and events.
 //!
-//! All auditors share one [`LayerModel`], so that each auditor contains only its rule. The model follows
-//! every call, output and event without panicking, even if it is wrong. Reporting errors is the
-//! task of the auditors.
+//! All auditors share one [`LayerModel`], so that each auditor contains only its rule. The model
+//! follows every call, output and event without panicking, even if it is wrong. Reporting errors is
+//! the task of the auditors.
 
 mod index;
 mod lane;
@@ -71,8 +71,8 @@ pub struct LiveRequest {
     /// True if its command was taken apart while it waited. In that case a controller may have
     /// throttled it again.
     pub was_parted: bool,
-    /// True if its space has stalled. The auditor [`Stalls`](crate::audit::StallsAuditor) then checks
-    /// which of its pieces may be sent.
+    /// True if its space has stalled. The auditor [`Stalls`](crate::audit::StallsAuditor) then
+    /// checks which of its pieces may be sent.
     pub in_stalled_space: bool,
     /// True if its pieces in flight have stalled.
     pub stalled: bool,

@@ -1,9 +1,9 @@
 //! Random operations on a layer under every auditor. The seed also draws the configuration.
 //!
 //! The drive answers at random. So no durations are checked, and not the part of a promise that is
-//! kept in a second ([`crate::audit::PromiseAuditor`]). Contracts are checked by the order of dispatches:
-//! [`crate::audit::Precedence`], [`crate::audit::Realtime`] and, with [`RandomPlan::idle`],
-//! [`crate::audit::Idle`].
+//! kept in a second ([`crate::audit::PromiseAuditor`]). Contracts are checked by the order of
+//! dispatches: [`crate::audit::Precedence`], [`crate::audit::Realtime`] and, with
+//! [`RandomPlan::idle`], [`crate::audit::Idle`].
 
 mod driver;
 mod plan;

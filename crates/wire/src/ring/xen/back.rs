@@ -95,10 +95,11 @@ impl<M: Shared> XenBackEnd<M> {
         Ok(found.wrapping_sub(self.taken))
     }
 
-    /// Returns the next of the requests that [`poll_requests`](Self::poll_requests) counted, or `None` if there is
-    /// none left.
+    /// Returns the next of the requests that [`poll_requests`](Self::poll_requests) counted, or
+    /// `None` if there is none left.
     ///
-    /// A request that is refused was taken as well, and must be answered ([`XenRequestError::response`]).
+    /// A request that is refused was taken as well, and must be answered
+    /// ([`XenRequestError::response`]).
     #[inline]
     pub fn take(&mut self) -> Option<Result<XenRequest, XenRequestError>> {
         if self.seen == self.taken || self.broken.is_some() {

@@ -120,8 +120,8 @@ impl<M: Shared> XenFrontEnd<M> {
         Ok(found.wrapping_sub(self.taken))
     }
 
-    /// Returns the next of the responses that [`poll_responses`](Self::poll_responses) counted, or `None` if there is
-    /// none left. The caller must check that its id belongs to a request.
+    /// Returns the next of the responses that [`poll_responses`](Self::poll_responses) counted, or
+    /// `None` if there is none left. The caller must check that its id belongs to a request.
     #[inline]
     pub fn take(&mut self) -> Option<Response> {
         if self.seen == self.taken || self.broken.is_some() {

@@ -1,8 +1,8 @@
 //! Plays repetitions on a real server in this process, with real clients over NBD on a private Unix
 //! socket, in real time.
 //!
-//! [`LiveServers::measure`] starts a server and plays one repetition. [`judge`] makes the records of all
-//! repetitions when the last one has ended.
+//! [`LiveServers::measure`] starts a server and plays one repetition. [`judge`] makes the records
+//! of all repetitions when the last one has ended.
 
 mod directory;
 mod host;

@@ -1,4 +1,5 @@
-//! The client's side of the handshake. [`NbdClientHandshake`] is the state machine, [`ClientSession`] its result.
+//! The client's side of the handshake. [`NbdClientHandshake`] is the state machine,
+//! [`ClientSession`] its result.
 
 #[cfg(test)]
 mod tests;
@@ -86,9 +87,9 @@ pub enum ClientHandshakeOutcome {
 /// The client's side of one connection's handshake, as a state machine without I/O. It sends
 /// nothing before the server's greeting has arrived.
 ///
-/// It requests the features of its [`ClientHandshakeConfig`], one option at a time. If the server refuses
-/// structured replies or `base:allocation`, the handshake continues without them. If the server
-/// does not know GO, it falls back to `EXPORT_NAME`.
+/// It requests the features of its [`ClientHandshakeConfig`], one option at a time. If the server
+/// refuses structured replies or `base:allocation`, the handshake continues without them. If the
+/// server does not know GO, it falls back to `EXPORT_NAME`.
 #[derive(Debug, Clone)]
 pub struct NbdClientHandshake {
     config: ClientHandshakeConfig,
