@@ -5,7 +5,7 @@ use weir_core::{Dispatch, DriveShape, Instant, Op};
 use weir_model::drive::{DriveModel, QueueFull, TimedCompletion};
 
 /// A drive that receives flushes only while it is empty (see
-/// [`Adapter::ata`](super::Adapter::ata)).
+/// `Adapter::ata` of the scenario).
 #[derive(Debug)]
 pub(crate) struct Ata {
     drive: Box<dyn DriveModel>,
