@@ -1,5 +1,5 @@
 //! Checks whether a server would start, without starting it. It runs the checks of
-//! [`Server::start`](crate::LiveServer::start), but creates and changes nothing.
+//! [`LiveServer::start`](crate::LiveServer::start), but creates and changes nothing.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -40,9 +40,9 @@ pub struct Finding {
     pub certain: bool,
 }
 
-/// Runs all checks of [`Server::start`](crate::LiveServer::start). Two kinds of findings are not
-/// certain: resources that another Weir server holds, because it can be the server that is to load
-/// this configuration, and resources that this process may not see.
+/// Runs all checks of [`LiveServer::start`](crate::LiveServer::start). Two kinds of findings are
+/// not certain: resources that another Weir server holds, because it can be the server that is to
+/// load this configuration, and resources that this process may not see.
 pub fn preflight(config: &Server) -> Preflight {
     let mut found = Preflight::default();
     let shards = server::shard_count(config, &ServerOptions::default());

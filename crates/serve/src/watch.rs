@@ -22,7 +22,7 @@ pub struct ServerMonitor {
     pub(crate) shards: Vec<ShardAddress>,
     /// A reference to a token that each serving thread holds until it ends.
     pub(crate) threads: Vec<Weak<()>>,
-    /// The counter of [`Options::log_dropped`](crate::ServerOptions::log_dropped).
+    /// The counter of [`ServerOptions::log_dropped`](crate::ServerOptions::log_dropped).
     pub(crate) log_dropped: Arc<AtomicU64>,
 }
 

@@ -16,15 +16,15 @@
 //!
 //! ```
 //! use weir_core::Span;
-//! use weir_sim::{Policy, Run, scenario};
+//! use weir_sim::{Policy, SimRun, scenario};
 //!
 //! let scenario = scenario::demo(Span::from_secs(1));
-//! let results = Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?;
+//! let results = SimRun::new(&scenario, &Policy::none(), 0)?.run(|_| {})?;
 //! let target = &results.clients[0];
 //! // Without a policy, fifteen streaming readers crowd out the one that reads 4 KiB at a time.
 //! assert!(target.meter.bytes() < 1_000_000);
 //! assert!(results.total.bytes() > 240_000_000);
-//! # Ok::<(), weir_sim::Error>(())
+//! # Ok::<(), weir_sim::SimError>(())
 //! ```
 
 #![forbid(unsafe_code)]

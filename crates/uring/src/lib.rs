@@ -17,7 +17,7 @@
 //!
 //! ```compile_fail
 //! fn send<T: Send>(_: T) {}
-//! send(weir_uring::AnyRing::open(&weir_uring::Config::default()));
+//! send(weir_uring::AnyRing::open(&weir_uring::IoRingConfig::default()));
 //! ```
 //!
 //! Memory that other processes share with this one (a guest's memory) is mapped here as well

@@ -24,7 +24,7 @@ pub const MAX_BYTES: usize = 0x7fff_f000;
 /// One pass of a shard's loop:
 ///
 /// ```no_run
-/// # use weir_uring::{AnyRing, Config, Ring};
+/// # use weir_uring::{AnyRing, Ring};
 /// # use std::time::Duration;
 /// # fn turn(ring: &mut AnyRing) -> std::io::Result<()> {
 /// ring.submit_and_wait(Some(Duration::from_micros(50)))?;

@@ -5,12 +5,13 @@
 //! larger values are errors.
 //!
 //! ```
-//! use weir_config::units::{Rate, Size, Time};
+//! use weir_config::units::{ByteSize, BytesPerSecond, Time};
 //!
-//! assert_eq!("8GiB".parse(), Ok(Size(8 << 30)));
-//! assert_eq!("1.5MB/s".parse(), Ok(Rate(1_500_000)));
+//! assert_eq!("8GiB".parse(), Ok(ByteSize(8 << 30)));
+//! assert_eq!("1.5MB/s".parse(), Ok(BytesPerSecond(1_500_000)));
 //! assert_eq!(Time::from_nanos(30_000).to_string(), "30us");
-//! assert_eq!("50MB".parse::<Rate>().unwrap_err().to_string(), "\"50MB\" is a size, not a rate");
+//! let error = "50MB".parse::<BytesPerSecond>().unwrap_err();
+//! assert_eq!(error.to_string(), "\"50MB\" is a size, not a rate");
 //! ```
 
 mod number;

@@ -247,7 +247,7 @@ impl HostFiles for FakeHost {
         let path = self.resolve(path);
         match self.nodes.get(&path) {
             Some(FakeNode::Device(number)) => Ok(number.clone()),
-            // `Tree` returns the same error for a file that is not a block device.
+            // `FileTree` returns the same error for a file that is not a block device.
             Some(_) => Err(Errno::NOTBLK.into()),
             None => Err(Errno::NOENT.into()),
         }

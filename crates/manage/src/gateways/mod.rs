@@ -1,8 +1,8 @@
 //! The server as one of several gateways that share the min of a volume.
 //!
-//! For each volume with `shared`, a [`Member`](weir_serve::gateway::GatewayMember) communicates
-//! with etcd and the shards ([`Keeper`]). All of them run on one thread. `docs/gateways.md`
-//! describes the guarantees.
+//! For each volume with `shared`, a [`GatewayMember`](weir_serve::gateway::GatewayMember)
+//! communicates with etcd and the shards ([`Keeper`]). All of them run on one thread.
+//! `docs/gateways.md` describes the guarantees.
 
 mod clock;
 mod demand;

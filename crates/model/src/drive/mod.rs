@@ -10,13 +10,13 @@
 //!
 //! ```
 //! use weir_core::{Dispatch, Instant, Op};
-//! use weir_model::drive::{Drive, null};
+//! use weir_model::drive::{DriveModel, null};
 //!
-//! let mut drive = null::Config::demo().build()?;
+//! let mut drive = null::NullConfig::demo().build()?;
 //! drive.submit(Instant::ZERO, &Dispatch::new(Op::Read, 0, 4096)).expect("the queue is empty");
 //! // 30 us of service, then 4096 bytes at 250 MB/s.
 //! assert_eq!(drive.next_completion(), Some(Instant::from_nanos(46_384)));
-//! # Ok::<(), weir_core::rule::Broken>(())
+//! # Ok::<(), weir_core::rule::RuleViolation>(())
 //! ```
 //!
 //! `docs/glossary.md` and `docs/code-terms.md` define the terms.

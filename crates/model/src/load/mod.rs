@@ -7,13 +7,13 @@
 //!
 //! ```
 //! use weir_core::{Instant, Span};
-//! use weir_model::load::{Arrival, Client, Program, Region, Step};
+//! use weir_model::load::{Arrival, LoadClient, Program, Region, Step};
 //!
 //! // 4 KiB random reads, one at a time, with a pause of 1 ms after each.
 //! let mut program = Program::random_reads(4096, 1);
 //! program.arrival = Arrival::Closed { think: Span::from_millis(1) };
 //! let seed = weir_model::load::seed("example", 0, 0);
-//! let mut client = Client::new(&program, seed, Region { start: 0, length: 1 << 30 })?;
+//! let mut client = LoadClient::new(&program, seed, Region { start: 0, length: 1 << 30 })?;
 //!
 //! let now = Instant::ZERO;
 //! let Step::Issue(io) = client.next(now) else { panic!("it starts at once") };
@@ -22,7 +22,7 @@
 //! let now = now + Span::from_micros(80);
 //! client.completed(now);
 //! assert_eq!(client.next(now), Step::WaitUntil(now + Span::from_millis(1)));
-//! # Ok::<(), weir_core::rule::Broken>(())
+//! # Ok::<(), weir_core::rule::RuleViolation>(())
 //! ```
 //!
 //! `docs/glossary.md` and `docs/code-terms.md` define the terms.

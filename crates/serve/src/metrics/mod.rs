@@ -1,5 +1,5 @@
 //! The server's metrics, and their output in Prometheus' text format.
-//! [`Watch`](crate::ServerMonitor) provides them.
+//! [`ServerMonitor`](crate::ServerMonitor) provides them.
 
 mod causes;
 mod detail;

@@ -83,7 +83,8 @@ impl ShardDrive {
         let Some(answers) = volume.remote.as_mut() else {
             return;
         };
-        // Until the server answers, further pieces count as late at once (`Answers::time_limit`).
+        // Until the server answers, further pieces count as late at once
+        // (`ResponseTimes::time_limit`).
         answers.silent = true;
         if now >= answers.quiet_until {
             answers.quiet_until = now + QUIET;

@@ -113,8 +113,8 @@ impl Shard {
     /// shard failed.
     pub(super) fn run(mut self) -> bool {
         // A panic cannot lose data that was acknowledged as durable, because such data is never
-        // only in this thread's memory. It ends this shard's connections, and `Server::wait`
-        // reports it.
+        // only in this thread's memory. It ends this shard's connections, and
+        // `LiveServer::shutdown` reports it.
         let ended = catch_unwind(AssertUnwindSafe(|| self.turns()));
         match ended {
             Ok(Ok(durable)) => durable,

@@ -9,7 +9,7 @@ use weir_core::{
 /// The load of a run: each client's requests and the answers that they followed.
 ///
 /// It is an observer, and must observe the run's layer from the first call on.
-/// [`Again`](crate::Playback) plays it.
+/// [`Playback`](crate::Playback) plays it.
 #[derive(Clone, Debug, Default)]
 pub struct LoadRecord {
     pub(crate) config: Option<Config>,

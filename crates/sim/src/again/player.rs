@@ -14,7 +14,7 @@ use weir_core::{
 use weir_model::drive::DriveModel;
 
 /// The number of turns at one instant after which the run counts as stuck. The same bound applies
-/// to a [`Run`](crate::SimRun).
+/// to a [`SimRun`](crate::SimRun).
 const STILL_MAX: u32 = 1_000_000;
 
 /// An event of the load that is due at some time.

@@ -99,7 +99,8 @@ impl SimRun<'_> {
         if let Some(rings) = &mut self.rings {
             rings.next_batch(!plugged);
         }
-        // Until its dispatch, the entry holds the elevator's idle time at submission (see `taken`).
+        // Until its dispatch, the entry holds the elevator's idle time at submission (see
+        // `on_dispatched`).
         flight.idle = self.idling.until(self.now);
         let cookie = self.flights.insert(flight);
         let whole = Request { cookie, ..request };

@@ -47,8 +47,8 @@ impl Conserve {
     #[inline]
     fn check(&mut self, model: &LayerModel, wake: Option<Wake>) -> Option<&'static str> {
         if wake.is_some_and(|w| w.reason == Reason::Answers) {
-            // The auditor [`Wakes`](crate::audit::Wakes) checks that this wake-up is justified. The
-            // next poll sends the requests.
+            // The auditor [`WakesAuditor`](crate::audit::WakesAuditor) checks that this wake-up is
+            // justified. The next poll sends the requests.
             return None;
         }
         // A queue that returned a piece as busy has no space: that piece is sent again first, when

@@ -1,10 +1,10 @@
 //! The search: random runs that look for contracts that are not kept.
 //!
-//! A [`Case`](case::SearchCase) is drawn from a seed: a drive, clients, their contracts and the
-//! events that happen to them. A [`Trial`](trial::Trial) runs it under `none`, `bfq-bytes` and
+//! A [`SearchCase`](case::SearchCase) is drawn from a seed: a drive, clients, their contracts and
+//! the events that happen to them. A [`Trial`](trial::Trial) runs it under `none`, `bfq-bytes` and
 //! `contract`, with only the promised clients, and with each client on its own. The
-//! [`Outcome`](trial::TrialOutcome) contains the promises that were kept ([`judge`]) and their cost
-//! to other clients. A [search](batch::search) does this for many seeds, and their
+//! [`TrialOutcome`](trial::TrialOutcome) contains the promises that were kept ([`judge`]) and their
+//! cost to other clients. A [search](batch::search) does this for many seeds, and their
 //! [table](tally::table) shows the figures next to their goals.
 //!
 //! The results do not depend on the machine or on the number of cases that run in parallel: a seed

@@ -50,27 +50,27 @@
 //! let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
 //! let mut server = Handshake::new(HandshakeConfig::default());
 //! server.greet(&mut to_client);
-//! let mut client = client::Handshake::new(client::HandshakeConfig::new("alpha"));
+//! let mut client = client::NbdClientHandshake::new(client::ClientHandshakeConfig::new("alpha"));
 //! let mut accepted = None;
 //! let agreed = loop {
 //!     let (used, outcome) = client.feed(&to_client, &mut to_server)?;
 //!     to_client.drain(..used);
 //!     match outcome {
-//!         Some(client::Outcome::Transmission(session)) => break session,
-//!         Some(client::Outcome::Refused { message, .. }) => panic!("refused: {message}"),
+//!         Some(client::ClientHandshakeOutcome::Transmission(session)) => break session,
+//!         Some(client::ClientHandshakeOutcome::Refused { message, .. }) => panic!("{message}"),
 //!         None => {}
 //!     }
 //!     let (used, outcome) = server.feed(&to_server, &One, &mut to_client)?;
 //!     to_server.drain(..used);
 //!     accepted = outcome.or(accepted);
 //! };
-//! let Some(Outcome::Transmission(session)) = accepted else { panic!("no session") };
+//! let Some(HandshakeOutcome::Transmission(session)) = accepted else { panic!("no session") };
 //! assert_eq!(agreed.size, session.export.size);
 //! assert!(agreed.structured && session.structured && session.meta_allocation);
 //!
 //! // A READ, from the client to the server.
-//! let read = Request {
-//!     command: Command::Read,
+//! let read = NbdRequest {
+//!     command: NbdCommand::Read,
 //!     flags: CommandFlags::EMPTY,
 //!     cookie: 7,
 //!     offset: 512,

@@ -71,8 +71,8 @@ impl Rules {
         &self.settings
     }
 
-    /// Returns true if a request with a range is valid.
-    /// [`validate_in_detail`](Self::validate_in_detail) decides about all others.
+    /// Returns true if a request with a range is valid. [`Self::validate_in_detail`] decides about
+    /// all others.
     #[inline]
     fn is_valid_fast(&self, request: &NbdRequest) -> bool {
         let code = usize::from(request.command.to_wire());

@@ -142,7 +142,7 @@ impl Calls {
         }
     }
 
-    /// Returns the time at which to call [`on_timer`](Self::on_timer), if nothing happens earlier.
+    /// Returns the time at which to call [`Self::on_timer`], if nothing happens earlier.
     pub const fn due(&self) -> Option<Instant> {
         self.due
     }

@@ -21,10 +21,10 @@
 //! let us = |n| Instant::ZERO + Span::from_micros(n);
 //! let mut kicks = Kicks::new(KickPolicy::Sleep { span: Span::from_micros(200) });
 //! assert_eq!(kicks.enable(us(0)), Plan::Look); // what came before is not lost
-//! assert_eq!(kicks.looked(us(0), 0), Plan::Arm); // nothing came: a kick may wake us
-//! assert_eq!(kicks.kicked(us(1000), us(1000)), Plan::Look);
-//! assert_eq!(kicks.looked(us(1003), 3), Plan::Wait(us(1200))); // what comes now is found then
-//! assert_eq!(kicks.timer(us(1200)), Plan::Look);
+//! assert_eq!(kicks.on_checked(us(0), 0), Plan::Arm); // nothing came: a kick may wake us
+//! assert_eq!(kicks.on_kick(us(1000), us(1000)), Plan::Look);
+//! assert_eq!(kicks.on_checked(us(1003), 3), Plan::Wait(us(1200))); // what comes now is found then
+//! assert_eq!(kicks.on_timer(us(1200)), Plan::Look);
 //! ```
 
 mod call;

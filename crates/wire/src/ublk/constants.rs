@@ -8,7 +8,7 @@ pub const MAX_DEPTH: u16 = 4096;
 /// The maximum number of queues of a device.
 pub const MAX_QUEUES: u16 = 4096;
 
-/// The length of one [`Descriptor`](super::UblkDescriptor) in bytes.
+/// The length of one [`UblkDescriptor`](super::UblkDescriptor) in bytes.
 pub const DESCRIPTOR_LEN: usize = 24;
 
 /// The result of a fetch command when a request has arrived.

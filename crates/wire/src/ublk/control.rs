@@ -22,7 +22,7 @@ pub enum Verb {
     /// Adds a device. The argument is a [`DeviceInfo`], which the driver completes with the actual
     /// values.
     Add,
-    /// Sets the parameters of a device ([`Params`](super::DeviceParams)).
+    /// Sets the parameters of a device ([`DeviceParams`](super::DeviceParams)).
     SetParams,
     /// Returns the parameters of a device.
     GetParams,

@@ -100,8 +100,8 @@ pub struct UblkRequest {
     pub length: u32,
 }
 
-/// The limits of a device. The kernel learns them from [`Params`](super::DeviceParams), and its
-/// requests are checked against them.
+/// The limits of a device. The kernel learns them from [`DeviceParams`](super::DeviceParams), and
+/// its requests are checked against them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UblkRules {
     /// The size of the device in sectors.

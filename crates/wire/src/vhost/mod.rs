@@ -10,18 +10,19 @@
 //! messages that a disk can need, and all others result in [`MessageError::Unknown`].
 //!
 //! ```
-//! use weir_wire::vhost::{Assembler, Code, Reply, Request};
+//! use weir_wire::vhost::{Assembler, MessageCode, VhostReply, VhostRequest};
 //!
 //! let mut from_socket = [1u32, 1, 0].into_iter().flat_map(u32::to_ne_bytes);
 //! let mut assembler = Assembler::<()>::default();
 //! let room = assembler.room();
 //! let count = room.len();
 //! room.iter_mut().for_each(|byte| *byte = from_socket.next().unwrap());
-//! let message = assembler.filled(count, [])?.expect("a message without a payload");
-//! assert_eq!((message.code, message.request), (Code::GET_FEATURES, Ok(Request::GetFeatures)));
+//! let message = assembler.on_received(count, [])?.expect("a message without a payload");
+//! assert_eq!(message.code, MessageCode::GET_FEATURES);
+//! assert_eq!(message.request, Ok(VhostRequest::GetFeatures));
 //!
 //! let mut answer = Vec::new();
-//! Reply::Value(1 << 32).append(message.code, &mut answer);
+//! VhostReply::Value(1 << 32).append(message.code, &mut answer);
 //! assert_eq!(answer.len(), 20);
 //! # Ok::<(), weir_wire::vhost::FrameError>(())
 //! ```

@@ -86,8 +86,8 @@ impl VolumeConfig {
             Layout::Stripe { chunk } => {
                 let smallest = sizes.flatten().min()?;
                 let members = self.members.len() as u64;
-                // A stripe over one member is linear (see `Map::new`) and uses the last partial
-                // chunk, too.
+                // A stripe over one member is linear (see `LayoutMap::new`) and uses the last
+                // partial chunk, too.
                 if members == 1 {
                     return Some(smallest);
                 }

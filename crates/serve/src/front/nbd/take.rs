@@ -95,7 +95,7 @@ impl NbdConnection {
         let cost = match ask.op {
             Op::Read => cost(ask.length, cx.client.align),
             Op::Write => cost(ask.length, 1),
-            // The block status is written into a page of the arena (`Output::extents`).
+            // The block status is written into a page of the arena (`ReplyOutput::extents`).
             Op::Extents => PAGE as u64,
             Op::Flush | Op::Discard | Op::WriteZeroes => 0,
         };

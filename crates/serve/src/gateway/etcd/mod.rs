@@ -75,7 +75,7 @@ impl Etcd {
     pub async fn ask(&mut self, ask: &StoreRequest) -> Result<StoreReply, String> {
         let (path, body) = self.call(ask);
         // With a quarter of a lease per call, two attempts fit into the two thirds of a lease that
-        // are left at its renewal (see `Member::renew_at`).
+        // are left at its renewal (see `GatewayMember::renew_at`).
         let deadline = Instant::now() + Duration::from_nanos(self.ttl.as_nanos() / 4);
         let mut reasons = Vec::new();
         let count = self.endpoints.len();

@@ -71,8 +71,8 @@ pub struct LiveRequest {
     /// True if its command was taken apart while it waited. In that case a controller may have
     /// throttled it again.
     pub was_parted: bool,
-    /// True if its space has stalled. The auditor [`Stalls`](crate::audit::StallsAuditor) then
-    /// checks which of its pieces may be sent.
+    /// True if its space has stalled. The auditor [`StallsAuditor`](crate::audit::StallsAuditor)
+    /// then checks which of its pieces may be sent.
     pub in_stalled_space: bool,
     /// True if its pieces in flight have stalled.
     pub stalled: bool,

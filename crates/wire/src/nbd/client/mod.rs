@@ -1,5 +1,5 @@
 //! The client's side of the protocol: its handshake and its parser for replies. Requests are
-//! encoded by [`Request::encode`](super::NbdRequest::encode).
+//! encoded by [`NbdRequest::encode`](super::NbdRequest::encode).
 
 mod handshake;
 mod reply;

@@ -19,7 +19,7 @@
 //! # The device's loop
 //! ```
 //! use weir_wire::ring::plain::{Memory, Regions};
-//! use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings};
+//! use weir_wire::ring::split::{Areas, Buffer, BufferChain, Device, Driver, Settings};
 //!
 //! let settings = Settings::new(8);
 //! let areas = Areas::new(8);
@@ -31,7 +31,7 @@
 //! driver.add(&[Buffer { address: 0x10000, length: 16, writable: false }]).expect("there is a free descriptor");
 //! if driver.publish() { /* kick the device */ }
 //!
-//! let mut chain = Chain::default(); // kept, so that nothing is allocated later
+//! let mut chain = BufferChain::default(); // kept, so that nothing is allocated later
 //! loop {
 //!     while let Some(head) = device.take(&guest, &mut chain)? {
 //!         assert_eq!(chain.buffers.len(), 1);

@@ -95,8 +95,8 @@ impl<M: Shared> XenBackEnd<M> {
         Ok(found.wrapping_sub(self.taken))
     }
 
-    /// Returns the next of the requests that [`poll_requests`](Self::poll_requests) counted, or
-    /// `None` if there is none left.
+    /// Returns the next of the requests that [`Self::poll_requests`] counted, or `None` if there is
+    /// none left.
     ///
     /// A request that is refused was taken as well, and must be answered
     /// ([`XenRequestError::response`]).
@@ -141,7 +141,7 @@ impl<M: Shared> XenBackEnd<M> {
     /// more. Returns true if there is a request already.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`poll_requests`](Self::poll_requests).
+    /// Returns [`RingError`], like [`Self::poll_requests`].
     pub fn arm(&mut self) -> Result<bool, RingError> {
         self.ask();
         // The event must be visible before the index is read again, otherwise a request that is
@@ -163,7 +163,7 @@ impl<M: Shared> XenBackEnd<M> {
     /// nothing.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`poll_requests`](Self::poll_requests).
+    /// Returns [`RingError`], like [`Self::poll_requests`].
     pub fn on_drained(&mut self) -> Result<bool, RingError> {
         match self.rearm {
             Rearm::Drained => self.arm(),
@@ -177,7 +177,7 @@ impl<M: Shared> XenBackEnd<M> {
     /// ring after the others. With [`Rearm::Drained`] it does nothing.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`poll_requests`](Self::poll_requests).
+    /// Returns [`RingError`], like [`Self::poll_requests`].
     pub fn on_answered(&mut self) -> Result<bool, RingError> {
         match self.rearm {
             Rearm::Drained => Ok(false),

@@ -120,8 +120,8 @@ impl<M: Shared> XenFrontEnd<M> {
         Ok(found.wrapping_sub(self.taken))
     }
 
-    /// Returns the next of the responses that [`poll_responses`](Self::poll_responses) counted, or
-    /// `None` if there is none left. The caller must check that its id belongs to a request.
+    /// Returns the next of the responses that [`Self::poll_responses`] counted, or `None` if there
+    /// is none left. The caller must check that its id belongs to a request.
     #[inline]
     pub fn take(&mut self) -> Option<Response> {
         if self.seen == self.taken || self.broken.is_some() {
@@ -137,7 +137,7 @@ impl<M: Shared> XenFrontEnd<M> {
     /// more. Returns true if there is a response already.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`poll_responses`](Self::poll_responses).
+    /// Returns [`RingError`], like [`Self::poll_responses`].
     pub fn arm(&mut self) -> Result<bool, RingError> {
         self.arm_after(1)
     }
@@ -149,7 +149,7 @@ impl<M: Shared> XenFrontEnd<M> {
     /// that were taken and is at least 1.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`poll_responses`](Self::poll_responses).
+    /// Returns [`RingError`], like [`Self::poll_responses`].
     pub fn arm_after(&mut self, count: u32) -> Result<bool, RingError> {
         let count = count.max(1);
         self.ask(count);

@@ -18,29 +18,30 @@
 //! # The back end's loop
 //! ```
 //! use weir_wire::ring::plain::Memory;
-//! use weir_wire::ring::xen::{self, Back, Front, Operation, Rearm, Request, Response, Status};
+//! use weir_wire::ring::xen::{self, Rearm, Response, XenBackEnd, XenFrontEnd};
+//! use weir_wire::ring::xen::{XenOperation, XenRequest, XenStatus};
 //!
 //! let page = Memory::new(4096);
 //! xen::init(&page);
-//! let mut front = Front::new(page.clone())?;
-//! let mut back = Back::new(page, Rearm::Drained)?;
+//! let mut front = XenFrontEnd::new(page.clone())?;
+//! let mut back = XenBackEnd::new(page, Rearm::Drained)?;
 //!
-//! front.push(&Request::flush(7)).expect("there is a free slot");
+//! front.push(&XenRequest::flush(7)).expect("there is a free slot");
 //! assert!(front.publish(), "the back end sleeps: it is told");
 //!
 //! loop {
-//!     while back.look()? > 0 {
+//!     while back.poll_requests()? > 0 {
 //!         let request = back.take().expect("there is one").expect("it is well formed");
-//!         assert_eq!(request.operation, Operation::Flush);
-//!         back.answer(&Response::to(&request, Status::Okay));
+//!         assert_eq!(request.operation, XenOperation::Flush);
+//!         back.answer(&Response::to(&request, XenStatus::Okay));
 //!         if back.publish() { /* tell the front end */ }
-//!         back.answered()?; // with `Rearm::Drained` only looks
+//!         back.on_answered()?; // with `Rearm::Drained` only looks
 //!     }
-//!     if !back.drained()? {
+//!     if !back.on_drained()? {
 //!         break; // sleeps until there is an event
 //!     }
 //! }
-//! assert_eq!(front.look()?, 1);
+//! assert_eq!(front.poll_responses()?, 1);
 //! assert_eq!(front.take().map(|response| response.id), Some(7));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
