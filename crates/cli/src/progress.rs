@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_estimated_from_nothing() {
+    fn remaining_time_is_estimated_only_from_enough_progress() {
         let seconds = Duration::from_secs;
         assert_eq!(left(0.0, seconds(60), seconds(9)), None);
         assert_eq!(left(0.5, Duration::from_millis(100), seconds(9)), None);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_is_left_and_whether_it_is_a_bound() {
+    fn a_progress_line_shows_an_estimate_or_a_bound_of_the_remaining_time() {
         let seconds = Duration::from_secs;
         let of = |done, elapsed, bound| line(done, seconds(elapsed), ("180 runs", bound), "");
         // 10 % took 5 s, so 90 % take 45 s.

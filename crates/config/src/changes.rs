@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_went_and_changed_is_said_in_the_words_of_the_file() {
+    fn changes_are_listed_with_the_keys_of_the_file() {
         let volume = |name: &str, rest: &str| {
             format!("[volume.{name}]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\n{rest}")
         };

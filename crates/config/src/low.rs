@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_read_again() {
+    fn printed_low_limits_parse_to_the_same_limits() {
         for text in [
             "rbps=10485760 wbps=max riops=max wiops=7 idle=1000 latency=100",
             "rbps=max wbps=max riops=1 wiops=max",

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_run_once_and_few_are_remembered() {
+    fn a_model_is_measured_once_and_the_cache_is_bounded() {
         let known = ModelCache(Mutex::new(Vec::new()));
         let model = |tags| {
             DriveConfig::Null(weir_model::drive::null::NullConfig {

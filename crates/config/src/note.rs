@@ -252,7 +252,7 @@ mod tests {
     use crate::profile;
 
     #[test]
-    fn nothing_is_said_of_requests_where_none_are_promised() {
+    fn requests_are_noted_only_if_requests_are_promised() {
         let text = "listen.nbd = [\"127.0.0.1:0\"]\n[drive.d]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\", iops = 1000 }";
         let server = crate::parse("", text).unwrap();
         let of = |bytes, iops| {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_beside_leaves_less_time() {
+    fn other_promises_raise_the_minimum_request_size() {
         let kind = RequestKind {
             name: "requests",
             op: Op::Read,

@@ -224,7 +224,7 @@ mod tests {
 
     /// Checks that each number of a drive is set by exactly one parameter.
     #[test]
-    fn each_parameter_sets_what_it_gets_and_nothing_else() {
+    fn each_parameter_sets_exactly_one_field() {
         for kind in KINDS {
             let generic = (kind.generic)();
             let mut seen = BTreeSet::new();
@@ -268,7 +268,7 @@ mod tests {
     /// Checks that each rule of a model names a parameter, because the problem is placed at that
     /// key of the file.
     #[test]
-    fn what_is_refused_is_a_parameter() {
+    fn each_refused_field_has_a_parameter() {
         let mut refused = 0;
         for kind in KINDS.iter().filter(|k| !k.has_members) {
             for p in kind.parameters {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_as_people_write_them() {
+    fn values_are_printed_with_units_and_words() {
         let ssd = of("ssd").unwrap();
         let text = |key, value| ssd.iter().find(|p| p.key == key).unwrap().text(value);
         assert_eq!(text("page", 16_384), "16KiB");

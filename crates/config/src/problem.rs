@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_place_is_told_without_one() {
+    fn a_problem_is_printed_with_the_known_part_of_its_position() {
         let mut problem = Problem::new("", (0, 0), "", "too much".to_owned(), "");
         assert_eq!(problem.to_string(), "too much");
         problem.file = "a.toml".to_owned();

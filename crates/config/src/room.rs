@@ -126,7 +126,7 @@ mod tests {
     proptest! {
         /// Checks that the core admits the amount that is left, and refuses one unit more.
         #[test]
-        fn what_is_left_is_exactly_what_admission_takes(
+        fn admission_accepts_exactly_the_remaining_amount(
             rate in 1_000u64..20_000_000_000,
             iops in prop_oneof![Just(0), 1u64..4_000_000],
             bytes in 0.0..1.2f64,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_has_left_what_its_volumes_do_not_take() {
+    fn the_remaining_amount_of_a_tenant_excludes_its_volumes() {
         let text = "listen.nbd = [\"127.0.0.1:0\"]\n\
             [drive.d]\ncapacity = { read = \"100MB/s\", write = \"200MB/s\", iops = 1000 }\n\
             [tenant.own]\ndrive = \"d\"\nmin = \"30MB/s\"\n\

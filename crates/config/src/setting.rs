@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_would_be_refused_for_is_refused() {
+    fn settings_are_refused_for_the_same_errors_as_keys_of_the_file() {
         for text in ["alpha", "alpha.min", "min=2MB/s", "alpha.size=2GiB"] {
             assert!(text.parse::<Setting>().is_err(), "{text}");
         }

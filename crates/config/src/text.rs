@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_leave_its_line() {
+    fn control_characters_in_a_name_are_escaped() {
         let name = "a\n\u{1b}[2J\t\u{9b}\u{202e}\u{2028}b";
         let line = one_line(name);
         assert_eq!(line, r"a\n\u{1b}[2J\t\u{9b}\u{202e}\u{2028}b");

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_as_people_write_them() {
+    fn values_are_printed_with_units_and_words() {
         let text = |name: &str, value| {
             let mut all = tables().flat_map(|(_, tunables)| tunables);
             toml(all.find(|t| t.name == name).unwrap(), value)

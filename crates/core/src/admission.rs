@@ -189,7 +189,7 @@ mod tests {
     const DISK: Option<Capacity> = Some(Capacity::NONE.read(100_000).write(200_000).iops(50));
 
     #[test]
-    fn promises_up_to_nine_tenths_of_the_slower_direction() {
+    fn promises_up_to_90_percent_of_the_slower_direction_are_admitted() {
         // The slower direction moves 100 kB/s, of which 90 % can be promised: 40 + 50 kB/s fit, and
         // 41 + 50 kB/s do not.
         let mut groups = tree(&[child(1, ROOT, min(40_000)), child(2, ROOT, min(50_000))]).unwrap();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn realtime_counts_with_its_max_and_requests_beside_bytes() {
+    fn a_realtime_client_counts_with_its_max_and_requests_add_to_bytes() {
         // 20 of 50 requests/s take 40 % of the drive, and 50 of 100 kB/s take 50 %: 90 % together.
         let realtime = Contract::DEFAULT.class(Class::Realtime).max(iops(20));
         let mut groups = tree(&[child(1, ROOT, realtime), child(2, ROOT, min(50_000))]).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn promised_requests_are_held_against_the_least_that_is_stated_of_any_kind() {
+    fn promised_requests_are_compared_with_the_lowest_stated_request_rate() {
         let part = |iops, read_iops, write_iops| {
             let capacity = Capacity {
                 iops,

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn each_listener_is_told_what_it_lost() {
+    fn each_listener_receives_the_number_of_its_lost_events() {
         let mut events = Events::new(4);
         let slow = events.listen(Mask::ALL);
         let turns = events.listen(Mask::TURNS);

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stale_name_finds_nothing() {
+    fn a_stale_generation_finds_no_entry() {
         let mut pool: Pool<_, HalfLine> = Pool::new(1, 0);
         let slot = pool.insert(7).unwrap();
         let name = pool.generation(slot);

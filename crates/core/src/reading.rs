@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_roots_cookie_is_the_drives() {
+    fn the_cookie_of_the_root_is_a_reading_of_the_drive() {
         let of = |group| Sample::Cookie {
             group: GroupId(group),
             lowered: 5,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_beyond_the_largest_is_the_largest() {
+    fn a_reading_beyond_64_bits_saturates() {
         let debt = Sample::Spends {
             group: GroupId(1),
             active: 65536,

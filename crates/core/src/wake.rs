@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_wakes_at_the_same_time_the_first_wins() {
+    fn the_first_of_two_simultaneous_wakes_wins() {
         let wake = |at, reason| {
             let at = Instant::from_nanos(at);
             Some(Wake { at, reason })

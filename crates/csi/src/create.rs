@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_the_least_that_the_range_has() {
+    fn a_size_is_the_smallest_in_the_requested_range() {
         assert_eq!(size(range(0, 0)).unwrap(), SIZE);
         assert_eq!(size(range(1, 0)).unwrap(), STEP);
         assert_eq!(size(range(3 << 20, 3 << 20)).unwrap(), 3 << 20);

@@ -224,7 +224,7 @@ mod tests {
     use std::os::unix::fs::{chown, symlink};
 
     #[test]
-    fn files_lie_with_their_drive_under_names_that_any_volume_can_have() {
+    fn images_are_in_a_directory_per_drive_with_escaped_names() {
         let images = Images::new("/d".into());
         for name in ["pvc-1", "../a", "a@b", "ä"] {
             let file = images.for_attempt("fast/1", name).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_room_for_all_of_it_and_grows() {
+    fn an_image_is_fully_allocated_and_grows() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         for (size, of) in [

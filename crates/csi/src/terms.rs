@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_the_words_of_the_file_and_what_can_change_stands_over_them() {
+    fn parameters_are_keys_of_the_file_and_mutable_ones_override_them() {
         let fixed = map(&[
             ("drive", "fast"),
             ("attach", "ublk"),

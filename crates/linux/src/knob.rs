@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_knob_is_found_by_its_name_and_stands_where_it_may_be_written() {
+    fn each_knob_is_found_by_its_name_and_listed_in_the_order_of_writing() {
         let all = Knob::all();
         for knob in &all {
             assert_eq!(Knob::find(&knob.to_string()), Some(*knob));

@@ -644,7 +644,7 @@ mod tests {
     /// The server must be able to end although the file system of the configuration, or of a
     /// volume, hangs.
     #[test]
-    fn a_change_that_does_not_end_does_not_keep_the_server() {
+    fn a_hanging_change_does_not_keep_the_server_from_ending() {
         let path = std::env::temp_dir().join(format!("weir-control-{}.sock", std::process::id()));
         let text = format!("listen.nbd = [\"unix:{}\"]\n[drive.d]\n", path.display());
         let config = weir_config::parse("", &text).unwrap();

@@ -355,7 +355,7 @@ max = { bandwidth = \"50MB/s\" } # always
     }
 
     #[test]
-    fn a_rate_alone_gets_company_as_a_table() {
+    fn a_lone_rate_becomes_a_table_when_a_key_is_added() {
         let rate = edit("volume.alpha.max", json!("9MB/s"));
         let text = edited(std::slice::from_ref(&rate));
         assert!(text.contains("max = \"9MB/s\" # always"), "{text}");
@@ -390,7 +390,7 @@ max = { bandwidth = \"50MB/s\" } # always
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_edits_are_refused() {
         let mut document = ConfigDocument::parse(TEXT).unwrap();
         let deep = vec!["a".to_owned(); 9];
         for (edit, said) in [

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_the_mean_of_ten_seconds_and_counts_the_short_ones() {
+    fn a_point_is_the_mean_of_10_s_and_counts_short_seconds() {
         let mut history = FigureHistory::default();
         (1..=29).for_each(|at| history.add(&sample(at, at * 1_000)));
         let curve = history.curve("volume", "alpha").unwrap();

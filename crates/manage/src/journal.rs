@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_change_that_is_no_undo_is_undone_first() {
+    fn undo_skips_changes_that_are_undos_or_undone() {
         let mut journal = ChangeJournal::default();
         for (number, undoes) in [(1, None), (2, None), (3, Some(2))] {
             let (change, back) = change(number, undoes, 100);

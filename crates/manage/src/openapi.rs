@@ -50,7 +50,7 @@ mod tests {
     struct Document;
 
     #[test]
-    fn the_document_is_what_the_types_say() {
+    fn the_document_matches_the_types() {
         let made = Document::openapi().to_pretty_json().unwrap() + "\n";
         if std::env::var_os("WEIR_BLESS").is_some() {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/openapi.json");

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_of_another_user_waits_for_none() {
+    fn a_newcomer_of_another_user_does_not_wait() {
         let all = Arc::new(Connections::new());
         let hog = host(1);
         let held: Vec<ListenerConnection> = (0..CONNECTIONS).map(|_| connect(&all, &hog)).collect();

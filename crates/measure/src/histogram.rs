@@ -391,7 +391,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn statistics_are_those_of_the_values(bits in 1u32..=12, mut values in prop::collection::vec(value(), 1..200)) {
+        fn statistics_match_the_values_within_their_error(bits in 1u32..=12, mut values in prop::collection::vec(value(), 1..200)) {
             let h = filled(bits, &values);
             values.sort_unstable();
             let n = values.len();

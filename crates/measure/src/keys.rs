@@ -557,7 +557,7 @@ mod tests {
 
     /// Tests the key of failures here, because no run of the command has any.
     #[test]
-    fn failures_have_the_key_that_the_table_says() {
+    fn failures_have_the_documented_key() {
         let mut meter = Meter::new(0, 1_000_000_000);
         meter.sent(10);
         meter.failed(20, 4096);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_were_due_at_one_time_are_told_apart() {
+    fn requests_due_at_the_same_time_are_counted_separately() {
         let mut late = DeadlineCounter::new(10);
         late.sent(5);
         late.sent(5);

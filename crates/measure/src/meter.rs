@@ -672,7 +672,7 @@ mod tests {
     /// Data in the page cache is read without a wait, so a client that got its min that way must
     /// count as kept.
     #[test]
-    fn a_client_that_got_its_min_kept_it_whatever_it_waited() {
+    fn a_client_that_gets_its_min_without_a_wait_keeps_it() {
         let mut m = Meter::new(0, 3 * SECOND_NS);
         for second in 0..3 {
             m.sent(second * SECOND_NS + 5);
@@ -707,7 +707,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_about_the_time_of_the_client() {
+    fn rates_refer_to_the_time_of_the_client() {
         // A client that begins late: its rates refer to the 2 s from 7.25 s to 9.25 s.
         let mut late = Meter::new(0, 10 * SECOND_NS);
         let begins = 7_250 * MS;
@@ -769,7 +769,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_an_answer_has_waited_until_the_end() {
+    fn a_request_completed_after_the_end_counts_as_waiting_until_the_end() {
         let mut m = Meter::new(0, 5 * SECOND_NS);
         m.sent(SECOND_NS);
         m.done(SECOND_NS, 6 * SECOND_NS, 4096);
@@ -793,7 +793,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hang_is_short_in_each_of_its_seconds_for_what_it_was_in() {
+    fn each_second_of_a_hang_is_short_because_of_the_longest_wait() {
         let mut m = Meter::new(0, 3 * SECOND_NS);
         m.sent(0);
         m.done(0, 2_900 * MS, 4096);

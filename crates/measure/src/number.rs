@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn small_figures_have_two_digits_that_matter() {
+    fn small_figures_have_two_significant_digits() {
         let figures = [0.0, 0.00213, 0.0431, 0.431, 43.1].map(fine);
         assert_eq!(figures, ["0.00", "0.0021", "0.043", "0.43", "43.1"]);
     }

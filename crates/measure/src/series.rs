@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_with_nothing_count() {
+    fn windows_without_bytes_count() {
         // Four windows cover the 35 ns. The last one ends at 40.
         let mut s = Series::covering(0, 10, 35);
         s.add(25, 9);
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_byte_is_in_exactly_one_place(
+        fn every_byte_is_counted_in_exactly_one_window_or_outside(
             start in 0u64..1000, step in 1u64..50, windows in 0usize..20,
             adds in prop::collection::vec((0u64..2500, 0u64..100), 0..100),
         ) {

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_of_which_run_it_is() {
+    fn a_line_identifies_its_run() {
         let run = RunId {
             scenario: "latency".into(),
             drive: "demo".into(),

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idling_adds_up() {
+    fn idle_intervals_are_summed() {
         let at = Instant::from_nanos;
         let mut idling = Idling::default();
         for (now, idles) in [(10, true), (20, true), (30, false), (40, false), (50, true)] {

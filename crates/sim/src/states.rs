@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_changes_nothing() {
+    fn following_states_does_not_change_a_run() {
         let scenario = crate::scenario::demo(Span::from_secs(1));
         let policy = Policy::contract();
         let play = |run: SimRun<'_>| run.run(|_| {}).expect("it can be played");

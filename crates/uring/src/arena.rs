@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_what_is_seen() {
+    fn a_buffer_shows_only_its_window() {
         let arena = Arena::new(1 << 16).unwrap();
         let mut buf = arena.alloc(1000).unwrap();
         buf.set_window(0..1024);

@@ -240,7 +240,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn first_unit_is_taken_first() {
+    fn units_are_taken_in_order_and_aligned() {
         let mut buddy = Buddy::new(128);
         assert_eq!(buddy.take(0), Some(0));
         assert_eq!(buddy.take(0), Some(1));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_can_be_taken_whole_again_after_it_was_taken_in_pieces() {
+    fn released_units_merge_into_the_whole_block_again() {
         let mut buddy = Buddy::new(1024);
         let mut pieces = Vec::new();
         while let Some(unit) = buddy.take(0) {

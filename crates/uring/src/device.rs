@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_are_those_of_the_kernel() {
+    fn command_numbers_match_the_kernel() {
         // The values of `linux/fs.h`, for architectures whose `_IO` has no direction bits.
         if cfg!(any(
             target_arch = "x86_64",

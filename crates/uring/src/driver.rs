@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "24 bytes from 48 on of 64")]
-    fn nothing_is_read_beyond_it() {
+    fn a_read_beyond_the_end_panics() {
         of(&[0; 64]).read::<24>(48);
     }
 }

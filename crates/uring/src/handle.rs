@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ring_does_the_waiting() {
+    fn a_handle_clears_the_nonblocking_flag() {
         let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
         let handle = Handle::new(socket.into()).unwrap();

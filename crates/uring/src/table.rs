@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_another_table_reaches_nothing() {
+    fn an_id_of_another_table_finds_no_operation() {
         let (mut one, mut two) = (OperationTable::<()>::new(1), OperationTable::<()>::new(1));
         one.insert(operation(1)).unwrap();
         let foreign = two.insert(operation(2)).unwrap();

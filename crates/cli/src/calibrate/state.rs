@@ -165,7 +165,7 @@ mod tests {
     use super::name;
 
     #[test]
-    fn names_of_targets_are_names_of_files() {
+    fn targets_have_names_that_are_valid_file_names() {
         for (target, expected) in [
             ("/dev/nvme0n1", "nvme0n1"),
             ("/srv/weir/my disk.img", "my-disk.img"),

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_which_it_was_not_served_has_no_latency() {
+    fn a_run_without_service_for_the_client_has_no_latency() {
         let runs = [Some(4.0), None, Some(6.0)].map(|us| outcome(1.0, us, true));
         let spread = RunSpread::of(&runs, "a");
         assert_eq!(spread.latency_us, Interval::of(&[4.0, 6.0]));

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_digits_and_a_unit_that_fits() {
+    fn rates_are_printed_with_three_digits_and_a_unit() {
         let cases = [
             (0, "0B/s"),
             (999, "999B/s"),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rate_that_drives_reach_is_wider_than_its_column() {
+    fn possible_rates_and_counts_fit_their_columns() {
         for power in 0..15 {
             for digit in [1, 5, 9] {
                 let bytes = digit * 10_u64.pow(power);

@@ -110,7 +110,7 @@ fn recorded(scratch: &Scratch) {
 }
 
 #[test]
-fn a_recorded_host_shows_the_whole_plan_with_what_is_refused() {
+fn a_recorded_host_shows_the_whole_plan_with_refusals() {
     let scratch = Scratch::new();
     recorded(&scratch);
     let text = |policy: &str| {

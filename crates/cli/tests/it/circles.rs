@@ -303,7 +303,7 @@ impl<'ast> Visit<'ast> for Paths {
 }
 
 #[test]
-fn no_files_use_each_other_but_those_named() {
+fn files_form_only_the_named_circles() {
     for name in ["core", "config", "serve"] {
         let house = ModuleGraph::read(name);
         assert!(house.code.len() > 20, "{name}: {}", house.code.len());
@@ -329,7 +329,7 @@ fn no_files_use_each_other_but_those_named() {
 }
 
 #[test]
-fn a_circle_is_found_on_every_way_and_a_room_may_use_its_door() {
+fn circles_are_found_on_every_path_and_a_directory_may_use_its_mod_file() {
     let circles = |files: &[(&str, &str)]| {
         let files = files
             .iter()

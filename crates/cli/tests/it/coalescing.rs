@@ -473,6 +473,6 @@ fn storm(page: &mut String, played: &ScenarioResults) {
 }
 
 #[test]
-fn the_page_is_what_the_scenarios_give() {
+fn the_page_matches_the_results_of_the_scenarios() {
     document("coalescing.md", "coalescing", &page());
 }

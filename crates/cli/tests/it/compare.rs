@@ -121,7 +121,7 @@ fn the_page_of_the_largest_scenarios_has_less_than_2_mb() {
 /// A headline about latency would be wrong if the scenario is about the division of bandwidth or
 /// about a promise.
 #[test]
-fn a_page_says_first_what_its_scenario_asks_for() {
+fn a_page_leads_with_the_figure_of_its_scenario() {
     let scratch = Scratch::new();
     for (name, said) in [
         ("shares", "the largest distance from the shares is"),
@@ -298,7 +298,7 @@ source = "a paper"
 "#;
 
 #[test]
-fn a_scenario_of_ones_own_is_compared_and_checked() {
+fn a_scenario_of_the_user_is_compared_and_checked() {
     let scratch = Scratch::new();
     scratch.file("own.toml", OWN);
     let check = "compare own.toml --repetitions 1 --seconds 1 --check";
@@ -421,7 +421,7 @@ fn a_key_of_a_contract_is_changed_on_the_command_line() {
 }
 
 #[test]
-fn a_job_that_ends_in_the_ramp_is_said_not_to_be_measured() {
+fn a_job_that_ends_in_the_ramp_is_reported_as_not_measured() {
     let scratch = Scratch::new();
     let jobs = "[a]\nrw=read\nbs=64k\ndirect=1\nsize=16m\nramp_time=2\nruntime=10\n";
     scratch.file("jobs.fio", jobs);
@@ -567,7 +567,7 @@ fn a_case_without_random_choices_is_played_once() {
 }
 
 #[test]
-fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
+fn an_interrupt_shows_completed_runs_and_names_missing_runs() {
     let scratch = Scratch::new();
     scratch.file("own.toml", OWN);
     let words = "compare own.toml --seconds 1 --repetitions 10000 --check --json records.json --html page.html \

@@ -319,7 +319,7 @@ fn wrong_script(words: &[String]) -> Option<String> {
 }
 
 #[test]
-fn every_command_line_of_every_document_is_one() {
+fn every_command_line_of_every_document_is_valid() {
     let scratch = Scratch::new();
     scratch.file("weir.toml", CONFIG);
     for job in ["job.fio", "jobs.fio"] {
@@ -443,7 +443,7 @@ fn run_all(scratch: &Scratch, make: impl Fn(&[String]) -> Option<Vec<String>>) -
 }
 
 #[test]
-fn requests_to_a_server_are_answered_as_they_stand() {
+fn documented_requests_to_a_server_succeed() {
     let scratch = Scratch::new();
     scratch.file("free.img", &"x".repeat(1 << 20));
     let full = serve(&scratch, "full", &["alpha", "beta", "alpha-snapshot"]);
@@ -507,7 +507,7 @@ fn short(words: &[String]) -> Option<Vec<String>> {
 }
 
 #[test]
-fn comparisons_and_plans_play_as_they_stand() {
+fn documented_comparisons_and_plans_can_be_played() {
     let scratch = Scratch::new();
     let jobs = "[global]\nsize=64m\ndirect=1\n[reader]\nrw=randread\n[writer]\nrw=write\n";
     scratch.file("job.fio", jobs);
@@ -528,7 +528,7 @@ fn is_rust(name: &str) -> bool {
 /// Documents name sources by their path from `crates` or from any directory below it, and pages by
 /// their path from the root directory or from `docs`. NAME stands for a file that a reader adds.
 #[test]
-fn every_source_and_page_that_a_document_names_is_there() {
+fn every_source_and_page_named_in_a_document_exists() {
     let all = files_below(&root().join("crates"), "rs");
     let is_there = |name: &str| {
         all.iter().any(|file| file.ends_with(name))

@@ -40,7 +40,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 "#;
 
 #[test]
-fn a_refused_io_uring_is_said_once_with_the_consequence() {
+fn a_refused_io_uring_is_logged_once_with_the_consequence() {
     if Command::new("python3").arg("--version").output().is_err() {
         println!("skipped: python3 is not installed");
         return;
@@ -84,7 +84,7 @@ fn nice(server: &RunningServer) -> Vec<i32> {
 }
 
 #[test]
-fn shards_are_raised_where_that_is_permitted_and_it_is_said_once_where_not() {
+fn the_priority_of_shards_is_raised_or_the_refusal_is_logged_once() {
     let scratch = Scratch::new();
     config(&scratch, "[drive.other]\n[server]\npriority = \"high\"\n");
     let server = serve(&scratch);

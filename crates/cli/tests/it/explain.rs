@@ -174,7 +174,7 @@ fn recommended_contracts_are_admitted() {
 }
 
 #[test]
-fn what_cannot_be_explained_or_played_is_refused_with_help() {
+fn explain_and_replay_refuse_wrong_input_with_help() {
     let scratch = recorded();
     let known = "the recording has 1, 2, 3; set --config";
     refused(&scratch, "explain gamma --record record", known);
@@ -196,7 +196,7 @@ fn refused(scratch: &Scratch, line: &str, help: &str) {
 }
 
 #[test]
-fn what_would_have_been_is_refused_with_help_where_it_cannot_be_known() {
+fn replay_refuses_impossible_changes_of_settings_with_help() {
     let scratch = recorded();
     for (options, help) in [
         ("--policy contract", "--drive"),

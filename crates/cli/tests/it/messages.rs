@@ -499,7 +499,7 @@ fn a_record_of_the_log_is_one_line() {
 
 /// The log reports clients that request something unavailable, and storage that fails.
 #[test]
-fn the_log_says_what_failed_and_for_whom() {
+fn the_log_names_refused_clients_and_failed_storage() {
     let machine = TestMachine::new();
     let image = "drive = \"plain\"\nfile = \"DIR/a.img\"\nsize = \"1MiB\"\ncache = \"host\"\n";
     machine

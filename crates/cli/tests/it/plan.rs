@@ -88,10 +88,10 @@ fn promises_that_fit_twice_on_a_drive_take_half_as_many_drives() {
     );
 }
 
-/// Without a min in the elevator, admission refuses nothing, so the reason is a client that was
-/// short. It is named.
+/// Without a min in the elevator, admission refuses nothing, so the reason for the number of drives
+/// is a client that was short.
 #[test]
-fn a_client_whose_promise_fails_with_fewer_drives_is_named() {
+fn plan_names_the_client_that_is_short_with_fewer_drives() {
     let scratch = Scratch::new();
     scratch.file("flat.toml", DRIVE);
     let scan = "\n[[client]]\nname = \"scan\"\nnumjobs = 8\nrw = \"read\"\nbs = \"1MiB\"\niodepth = 8\ndirect = true\nsize = \"64MiB\"\n";
@@ -111,7 +111,7 @@ fn a_client_whose_promise_fails_with_fewer_drives_is_named() {
 
 /// One client has a min in bytes, and others in requests. Two clients share the min of their group.
 #[test]
-fn what_is_promised_is_counted_in_bytes_and_in_requests_and_written_as_json() {
+fn plan_counts_promises_in_bytes_and_requests_and_writes_json() {
     let scratch = Scratch::new();
     scratch.file("flat.toml", DRIVE);
     let contracts = CONTRACTS.replace("min = \"40MB/s\"", "min_iops = 100").replace(

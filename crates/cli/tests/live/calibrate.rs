@@ -199,7 +199,7 @@ fn state(scratch: &Scratch, name: &str, known: &Calibration) {
 }
 
 #[test]
-fn what_was_found_is_shown_and_pasted() {
+fn calibrated_figures_are_shown_and_used_by_init() {
     let scratch = Scratch::new();
     let path = scratch.at("disk.img");
     state(&scratch, "both.json", &calibrated(&path, true));
@@ -344,7 +344,7 @@ fn a_file_with_data_stays_as_it_is() {
 
 /// A sparse file is checked in all its data, and not only at samples.
 #[test]
-fn one_byte_in_a_file_of_holes_is_found() {
+fn a_single_byte_in_a_sparse_file_is_found() {
     let scratch = Scratch::new();
     let image = scratch.path("disk.img");
     let file = fs::File::create_new(&image).unwrap();
@@ -411,7 +411,7 @@ fn an_interrupted_measurement_continues() {
 
 /// The kernel reports that the disk rotates, but it is faster than any rotating disk.
 #[test]
-fn what_was_measured_decides_whether_a_drive_rotates() {
+fn measurements_decide_if_a_drive_is_rotational() {
     let scratch = Scratch::new();
     let path = scratch.at("disk.img");
     let mut known = calibrated(&path, true);

@@ -94,7 +94,7 @@ impl Drop for ManagedServer {
 }
 
 #[test]
-fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
+fn ctl_queries_and_changes_a_server_with_the_keys_of_its_file() {
     let site = ManagedServer::new();
     let status = site.said("status");
     for part in [

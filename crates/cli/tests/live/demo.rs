@@ -33,7 +33,7 @@ fn number(record: &Value, key: &str) -> f64 {
 const CLIENTS: usize = 17;
 
 #[test]
-fn in_virtual_time_the_contract_is_kept_and_the_drive_is_used() {
+fn the_contract_is_kept_and_the_drive_is_used_in_virtual_time() {
     let scratch = Scratch::new();
     let records = records(&scratch, "--on sim --seconds 4");
     assert_eq!(records.len(), 4 * CLIENTS);
@@ -59,7 +59,7 @@ fn in_virtual_time_the_contract_is_kept_and_the_drive_is_used() {
 }
 
 #[test]
-fn in_virtual_time_the_same_is_said_twice() {
+fn two_demos_in_virtual_time_print_the_same() {
     let scratch = Scratch::new();
     let [first, second] = [(); 2].map(|()| run(&scratch, "demo --on sim --seconds 1 --all"));
     assert_eq!(first.out, second.out);
@@ -69,7 +69,7 @@ fn in_virtual_time_the_same_is_said_twice() {
 /// The promise is limited by the bandwidth that the client gets without contention. No other client
 /// is blamed for the rest, and the client is not blamed for the bandwidth that others took.
 #[test]
-fn a_promise_beyond_what_the_client_gets_alone_is_out_of_reach() {
+fn a_promise_above_the_bandwidth_without_contention_is_out_of_reach() {
     let scratch = Scratch::new();
     let line = "demo --on sim --seconds 3 --drive hitachi-hts72755 --json records --policy none --policy contract";
     let said = run(&scratch, line);
@@ -95,7 +95,7 @@ fn a_promise_beyond_what_the_client_gets_alone_is_out_of_reach() {
 }
 
 #[test]
-fn policies_are_those_asked_for_each_once() {
+fn the_demo_plays_each_requested_policy_once() {
     let scratch = Scratch::new();
     let policies = "--policy contract --policy none --policy contract";
     let records = records(&scratch, &format!("--on sim --seconds 1 {policies}"));
@@ -132,7 +132,7 @@ fn shares_and_limits_come_out_in_virtual_time() {
 }
 
 #[test]
-fn on_a_modelled_drive_promises_follow_what_it_can_do() {
+fn a_modelled_ssd_meets_the_promise_and_a_modelled_disk_does_not() {
     let scratch = Scratch::new();
     for (drive, kept) in [("plextor-px-256m5s", true), ("hitachi-hts72755", false)] {
         let line = format!("--on sim --seconds 2 --drive {drive} --policy contract");
@@ -153,7 +153,7 @@ fn on_a_modelled_drive_promises_follow_what_it_can_do() {
 }
 
 #[test]
-fn live_it_runs_a_real_server_and_real_clients() {
+fn the_live_demo_runs_a_real_server_and_real_clients() {
     let scratch = Scratch::new();
     let records = records(&scratch, "--seconds 1 --policy none --policy contract");
     assert_eq!(records.len(), 2 * CLIENTS);
@@ -187,7 +187,7 @@ fn an_interrupt_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_interrupt_shows_the_policies_that_are_over() {
+fn an_interrupt_shows_the_completed_policies() {
     let scratch = Scratch::new();
     let words = "demo --seconds 2 --policy none --policy bfq --policy contract --json records.json";
     let mut demo = weir(&scratch, words);
@@ -233,7 +233,7 @@ fn an_interrupt_shows_the_policies_that_are_over() {
 }
 
 #[test]
-fn an_image_is_measured_read_and_left_as_it_was() {
+fn the_demo_reads_an_image_and_does_not_change_its_data() {
     let scratch = Scratch::new();
     // The data has a pattern, so that a write by the demo would be noticed.
     let data: Vec<u8> = (0..32 << 20).map(|i: u32| (i ^ i >> 9) as u8).collect();

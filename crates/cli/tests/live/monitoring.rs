@@ -59,7 +59,7 @@ fn promtool(arguments: &[&str], input: &str) {
 }
 
 #[test]
-fn the_rules_are_right_and_alert_for_what_they_say() {
+fn the_alert_rules_are_valid_and_each_alert_has_a_passing_test() {
     let rules = packaging("prometheus/weir.rules.yml");
     promtool(&["check", "rules", rules.to_str().unwrap()], "");
     let tests = packaging("prometheus/weir.test.yml");
@@ -101,7 +101,7 @@ fn dashboard() -> Vec<String> {
 }
 
 #[test]
-fn every_expression_of_the_dashboard_is_one() {
+fn every_expression_of_the_dashboard_is_valid() {
     let mut rules = String::from("groups:\n  - name: dashboard\n    rules:\n");
     for (number, expression) in dashboard().iter().enumerate() {
         let expression = expression.replace('\'', "''");

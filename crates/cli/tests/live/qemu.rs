@@ -198,7 +198,7 @@ fn serve(scratch: &Scratch, storage: &str) -> RunningServer {
 }
 
 #[test]
-fn linux_finds_a_disk_and_reads_what_it_wrote() {
+fn linux_finds_a_disk_and_reads_its_writes_back() {
     let Some(kernel) = kernel() else { return };
     for (queues, storage) in [(1, "memory = true".to_owned()), (4, String::new())] {
         let scratch = Scratch::new();
@@ -252,7 +252,7 @@ fn a_guest_sees_its_disk_grow() {
 }
 
 #[test]
-fn a_guest_lives_through_the_death_of_its_server_and_loses_nothing() {
+fn a_guest_survives_kills_of_its_server_without_data_loss() {
     let Some(kernel) = kernel() else { return };
     let kills = std::env::var("WEIR_KILLS").map_or(8, |n| n.parse().unwrap());
     let scratch = Scratch::new();

@@ -140,7 +140,7 @@ fn check(page: &str, actual: &str) {
 }
 
 #[test]
-fn the_commands_print_what_the_pages_say() {
+fn the_commands_print_the_output_shown_on_the_pages() {
     let comparing = "docs/comparing.md";
     check(comparing, &replayed(&text(comparing)));
     check(PROMISES, &tabled(&replayed(&text(PROMISES))));

@@ -58,7 +58,7 @@ fn fio(socket: &str) -> std::io::Result<Child> {
 }
 
 #[test]
-fn fio_finds_what_it_wrote_through_a_server_that_is_killed() {
+fn fio_verifies_its_writes_while_the_remote_server_is_killed() {
     if !works("nbdkit", &["--version"]) || !works("fio", &["--enghelp=nbd"]) {
         return;
     }

@@ -62,7 +62,7 @@ fn reads(address: &Address) {
 }
 
 #[test]
-fn it_serves_tells_the_service_manager_and_ends_well() {
+fn a_server_serves_notifies_the_service_manager_and_ends_cleanly() {
     let scratch = Scratch::new();
     config(&scratch, "");
     let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
@@ -84,7 +84,7 @@ fn it_serves_tells_the_service_manager_and_ends_well() {
 /// `WatchdogSec=`: the start of a reload with its time, its end, and a sign of life at least twice
 /// within the timeout.
 #[test]
-fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
+fn the_service_manager_is_notified_of_reloads_and_signs_of_life() {
     let scratch = Scratch::new();
     config(&scratch, "");
     let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
@@ -166,7 +166,7 @@ fn a_long_reload_is_no_reason_for_the_watchdog() {
 }
 
 #[test]
-fn a_volume_without_a_configuration_is_served_and_keeps_what_was_written() {
+fn a_volume_without_a_configuration_is_served_and_keeps_its_data() {
     let scratch = Scratch::new();
     let socket = scratch.at("disk.sock");
     for options in [
@@ -188,7 +188,7 @@ fn a_volume_without_a_configuration_is_served_and_keeps_what_was_written() {
 }
 
 #[test]
-fn it_ends_with_its_command_and_the_command_with_it() {
+fn a_server_and_its_run_command_end_together() {
     let scratch = Scratch::new();
     let served = |command: &str| {
         let said = run(&scratch, &format!("serve --memory 1MiB --run '{command}'"));
@@ -236,7 +236,7 @@ fn it_ends_with_its_command_and_the_command_with_it() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn a_second_signal_ends_the_server_at_once() {
     let scratch = Scratch::new();
     // At 4 kB/s a request of 64 KiB takes 16 s, so that requests are outstanding when the server
     // ends.
@@ -262,7 +262,7 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
+fn a_hangup_applies_a_changed_file_completely_or_changes_nothing() {
     let scratch = Scratch::new();
     config(&scratch, "");
     let server = serve(&scratch);
@@ -300,7 +300,7 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
 /// A reload that would disconnect clients is refused, and `weir check --reload` predicts it. The
 /// log shows the changes of a reload in the words of the file.
 #[test]
-fn a_volume_in_use_goes_only_if_the_file_insists() {
+fn a_volume_in_use_is_removed_only_with_remove_in_use() {
     let scratch = Scratch::new();
     let port = free_port();
     let with = |more: &str| {
@@ -348,7 +348,7 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
 }
 
 #[test]
-fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
+fn a_recording_replays_identically_and_a_changed_recording_does_not() {
     let scratch = Scratch::new();
     config(&scratch, "");
     let server = start(&mut weir(&scratch, "serve --record record weir.toml"));
@@ -401,7 +401,7 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
 
 /// A server that restarts after a crash must not overwrite the recording of the crash.
 #[test]
-fn a_record_that_is_there_is_kept_and_the_next_has_a_number() {
+fn an_existing_record_is_kept_and_the_next_is_numbered() {
     let scratch = Scratch::new();
     config(&scratch, "");
     for _ in 0..3 {
@@ -424,7 +424,7 @@ fn a_record_that_is_there_is_kept_and_the_next_has_a_number() {
 }
 
 #[test]
-fn a_volume_that_cannot_be_opened_is_said_with_its_place_in_the_file() {
+fn a_volume_that_cannot_be_opened_is_reported_with_its_position() {
     let scratch = Scratch::new();
     let volume = "[volume.beta]\ndrive = \"fast\"\nfile = \"/nowhere/beta.img\"\nsize = \"1MiB\"\n";
     config(&scratch, volume);

@@ -42,7 +42,7 @@ fn a_second_is_printed_as_a_table_or_as_json() {
 }
 
 #[test]
-fn seconds_are_printed_as_json_until_nobody_reads_them() {
+fn top_prints_seconds_as_json_until_the_pipe_is_closed() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let mut command = weir(&scratch, "top --json");
@@ -149,7 +149,7 @@ impl Terminal {
 }
 
 #[test]
-fn the_terminal_is_given_back_after_a_key_that_ends_it() {
+fn the_terminal_is_restored_after_the_quit_key() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let mut terminal = Terminal::start(&scratch);
@@ -167,7 +167,7 @@ fn the_terminal_is_given_back_after_a_key_that_ends_it() {
 }
 
 #[test]
-fn the_terminal_is_given_back_after_a_signal() {
+fn the_terminal_is_restored_after_a_signal() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let terminal = Terminal::start(&scratch);
@@ -183,7 +183,7 @@ fn the_terminal_is_given_back_after_a_signal() {
 }
 
 #[test]
-fn a_server_that_ends_is_said_and_found_again() {
+fn top_reports_the_end_and_the_return_of_a_server() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let mut terminal = Terminal::start(&scratch);

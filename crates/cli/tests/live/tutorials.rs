@@ -132,13 +132,13 @@ fn follow(name: &str) {
 }
 
 #[test]
-fn the_tutorials_in_virtual_time_work_when_they_are_pasted() {
+fn the_tutorials_in_virtual_time_can_be_pasted() {
     follow("demo.md");
     follow("compare.md");
 }
 
 #[test]
-fn the_tutorials_with_a_server_work_when_they_are_pasted() {
+fn the_tutorials_with_a_server_can_be_pasted() {
     if !works("fio", &["--enghelp=nbd"]) {
         return;
     }

@@ -86,7 +86,7 @@ fn a_control_character_in_a_cgroups_path_is_refused_and_escaped() {
 }
 
 #[test]
-fn what_is_wrong_is_said_where_it_stands() {
+fn errors_are_reported_at_their_position() {
     for (from, to, said) in [
         (
             "cgroup = \"/acme/alpha\"",

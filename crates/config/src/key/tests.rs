@@ -282,7 +282,7 @@ fn each(mut check: impl FnMut(&TestedTable, &KeyDeclaration)) {
 }
 
 #[test]
-fn every_shape_is_tried() {
+fn every_shape_has_a_place_in_the_tests() {
     let shapes: Vec<_> = PLACES.iter().map(|p| p.shape.name).collect();
     for shape in SERVERS.iter().chain(APPLIES) {
         assert!(
@@ -308,9 +308,9 @@ fn every_key_is_read() {
     });
 }
 
-/// Checks that a key outside of the table is refused.
+/// Checks a key outside of the table at each place of a file.
 #[test]
-fn no_other_key_is_accepted() {
+fn unknown_keys_are_refused() {
     for place in PLACES {
         let key = KeyDeclaration {
             name: "zzzzzz",

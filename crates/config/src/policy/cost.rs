@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_decides_and_words_left_out_are_the_drives_own() {
+    fn the_last_word_counts_and_missing_words_default_to_the_drives_own() {
         for (file, line, same) in [
             (
                 CostFile::Qos,

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_are_ignored_are_equal_where_something_divides_by_them() {
+    fn ignored_shares_are_equal_if_a_scheduler_or_controller_uses_them() {
         let share = |policy: &str| {
             let mut policy = find(policy).unwrap();
             policy.mapping.share = ShareEffect::Ignored;
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_a_twentieth_of_the_smallest_share_of_a_second() {
+    fn a_budget_is_5_percent_of_the_smallest_share_of_a_second() {
         let budget = |policy: &str, capacity, contracts: &[Contract]| {
             let setup = find(policy).unwrap().set_up(capacity, groups(contracts));
             match setup.elevator {
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_controller_is_there_for_is_not_told() {
+    fn a_knob_without_its_controller_is_not_set() {
         let contract = Contract {
             max: Max::of_bandwidth(5_000_000),
             ..Contract::DEFAULT

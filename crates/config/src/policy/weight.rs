@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rival_without_a_min_is_due_its_part_of_the_rest() {
+    fn a_group_without_a_min_gets_its_part_of_the_rest() {
         // The first is due 20 MB/s and 1/5 of the other 80 MB/s, together 36. The second is due 4/5
         // of them, 64. 36/64 of 1,000 is 563.
         let groups = [node(None, 20, 100), node(None, 0, 400)];
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_capacity_is_not_known_promises_are_nine_tenths_of_it() {
+    fn promises_take_90_percent_of_an_unknown_capacity() {
         // 9 MB/s are 90 % of 10 MB/s. Each group also gets half of the last 1 MB/s.
         let groups = [node(None, 9, 100), node(None, 0, 100)];
         assert_eq!(weights(None, &groups, 1_000), [1_000, 53], "9.5 and 0.5");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_is_due_what_its_members_are_and_they_divide_it() {
+    fn the_weight_of_a_tenant_includes_the_mins_of_its_members() {
         let groups = [
             node(None, 0, 100),
             node(None, 0, 100),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_part_is_that_of_a_leaf() {
+    fn the_least_part_belongs_to_a_leaf_of_the_tree() {
         // Of 1,200, the first group gets 1/4, which is 300. The children of the second divide 900
         // into 300 and 600.
         let groups = [

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_are_classes_where_none_is_stated_and_nothing_speaks_against_it() {
+    fn a_priority_sets_an_unstated_class_if_the_contract_permits() {
         let (idle, ordinary, realtime) = (Class::Idle, Class::BestEffort, Class::Realtime);
         for (keys, class, remark) in [
             ("ionice = \"idle\"", idle, ""),

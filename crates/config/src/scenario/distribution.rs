@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn distributions_survive_parsing_and_printing() {
         for text in [
             "zipf:1.1",
             "zipf:0.000001:1",
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_distribution_is_told() {
+    fn wrong_distributions_are_refused() {
         let wrong = [
             "",
             "zip",

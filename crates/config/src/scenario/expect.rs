@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_called_what_files_call_them() {
+    fn figures_have_the_names_used_in_files() {
         for (word, figure) in Figure::all() {
             assert_eq!(figure.name(), word);
         }

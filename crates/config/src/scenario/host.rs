@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_that_syncs_has_outstanding_is_what_it_wrote_in_commands_and_its_reads() {
+    fn a_syncing_process_has_its_writes_in_commands_and_its_reads_outstanding() {
         let program = Program {
             writes: 100,
             sync: SyncMode::Fdatasync(3),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_elevator_that_merges_nothing_is_not_asked_to() {
+    fn merging_is_off_for_an_elevator_without_merging() {
         let bfq = elevator::Config::Bfq(bfq::Config::default());
         let contract = elevator::Config::Contract(elevator::contract::Config::default());
         assert_eq!(MergeSettings::LINUX.config(&bfq), merge::Config::LINUX);

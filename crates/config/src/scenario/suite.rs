@@ -37,7 +37,7 @@ mod tests {
     use crate::scenario;
 
     #[test]
-    fn a_suite_is_of_scenarios_and_is_none_itself() {
+    fn a_suite_consists_of_scenarios_and_is_not_a_scenario() {
         for suite in SUITES {
             assert_eq!(scenario::source(suite.name), None);
             for name in suite.scenarios {

@@ -63,7 +63,7 @@ fn files_are_made_replaced_and_removed_by_name() {
 }
 
 #[test]
-fn what_another_user_may_have_put_in_place_is_not_opened() {
+fn files_that_another_user_could_have_planted_are_not_opened() {
     let base = tempfile::tempdir().unwrap();
     let at = |name: &str| base.path().join(name);
     fs::write(at("secret"), "secret").unwrap();
@@ -99,7 +99,7 @@ fn what_another_user_may_have_put_in_place_is_not_opened() {
 }
 
 #[test]
-fn every_directory_on_the_way_counts() {
+fn every_directory_of_a_path_must_be_trusted() {
     let base = tempfile::tempdir().unwrap();
     let (shared, below) = (base.path().join("shared"), base.path().join("shared/below"));
     fs::create_dir_all(&below).unwrap();

@@ -159,7 +159,7 @@ fn value() -> impl Strategy<Value = u64> {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back(value in value()) {
+    fn printed_values_parse_to_the_same_value(value in value()) {
         prop_assert_eq!(size(&ByteSize(value).to_string()), Ok(value));
         prop_assert_eq!(rate(&BytesPerSecond(value).to_string()), Ok(value));
         prop_assert_eq!(time(&Time::from_nanos(value).to_string()), Ok(value));

@@ -132,7 +132,7 @@ fn a_volume_with_a_problem_of_its_own_is_not_added_up() {
 }
 
 #[test]
-fn a_volume_that_has_no_drive_or_whose_tenant_has_none_is_told_of_once() {
+fn a_missing_drive_of_a_volume_or_tenant_is_reported_once() {
     let problems = |tenant: &str, volume: &str| {
         let text = format!(
             "[drive.one]\n[drive.two]\n[listen]\nnbd = [\"unix:/run/weir.sock\"]\n[tenant.t]\n{tenant}\n\
@@ -155,7 +155,7 @@ fn a_volume_that_has_no_drive_or_whose_tenant_has_none_is_told_of_once() {
 }
 
 #[test]
-fn a_server_says_what_stands_in_its_file() {
+fn a_server_knows_its_file_and_the_position_of_each_key() {
     let server = parse("here.toml", SERVER).unwrap();
     assert_eq!(server.file(), "here.toml");
     assert!(server.is_written("drive.d.capacity"));
@@ -174,7 +174,7 @@ fn a_server_says_what_stands_in_its_file() {
 }
 
 #[test]
-fn a_policy_says_what_it_uses_and_where_it_is_from() {
+fn a_policy_knows_its_elevator_its_controllers_and_its_source() {
     let policy = |name| policy::find(name).unwrap();
     let bfq = policy("bfq");
     assert!(bfq.uses("bfq") && !bfq.uses("contract"));

@@ -17,7 +17,7 @@ fn answer(text: &str) -> String {
 }
 
 #[test]
-fn every_problem_is_told_as_written_down() {
+fn every_problem_is_reported_as_in_its_golden_file() {
     for (input, text) in files("tests/golden", "toml") {
         check(input.with_extension("txt"), &answer(&text));
     }
@@ -25,7 +25,7 @@ fn every_problem_is_told_as_written_down() {
 
 /// Checks that each problem has a line and a column in the text.
 #[test]
-fn problems_have_places() {
+fn problems_have_positions() {
     for (_, text) in files("tests/golden", "toml") {
         let lines = text.lines().count();
         for problem in parse("", &text).err().into_iter().flatten() {

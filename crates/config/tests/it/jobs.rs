@@ -107,7 +107,7 @@ fn a_rate_of_a_mixed_job_holds_for_reads_and_for_writes() {
 }
 
 #[test]
-fn direct_requests_are_whole_sectors_and_the_help_for_buffered_ones_does_not_lead_there() {
+fn direct_requests_must_be_whole_sectors_and_the_help_is_possible() {
     let said = refusal("[n]\nrw=write\nbs=2300\nsize=22m\ndirect=1\nfdatasync=1\n");
     assert!(
         said.contains("\"2300\" is not a multiple of 512 bytes"),
@@ -182,7 +182,7 @@ fn jobs_on_two_devices_are_refused() {
 }
 
 #[test]
-fn phases_begin_when_those_before_have_ended() {
+fn a_phase_begins_when_the_previous_phase_has_ended() {
     let text = "[global]\ndirect=1\nsize=1m\nruntime=5\n[a]\n[b]\nstonewall\nramp_time=1\n[c]\n[d]\nwait_for=a\n";
     let all = on(text, "demo");
     let secs = |s: weir_core::Span| s.as_nanos() / 1_000_000_000;

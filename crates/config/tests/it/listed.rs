@@ -30,7 +30,7 @@ fn drives_have_a_summary() {
 }
 
 #[test]
-fn what_a_policy_does_not_keep_is_said_of_each_part_of_a_contract() {
+fn each_part_of_a_contract_that_a_policy_does_not_keep_is_reported() {
     let parts = [
         "min = \"1MB/s\"",
         "min_iops = 10",

@@ -5,7 +5,7 @@ use crate::common::held;
 use weir_config::manual;
 
 #[test]
-fn the_pages_are_what_the_tables_say() {
+fn the_pages_match_the_tables() {
     held::check("../../docs/configuration.md", &manual::page());
     held::check("../../docs/scenarios.md", &manual::scenarios());
 }

@@ -21,7 +21,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn what_comes_with_weir_is_found_by_name_and_reads_back_as_printed() {
+fn built_in_policies_are_found_by_name_and_survive_printing() {
     for name in policy::names() {
         let path = folder("policies").join(format!("{name}.toml"));
         let text = fs::read_to_string(&path).expect("part of the source");
@@ -125,7 +125,7 @@ const WORDS: &[&str] = &[
 ];
 
 #[test]
-fn what_is_wrong_is_said_with_place_and_remedy() {
+fn errors_in_policies_have_a_position_and_a_remedy() {
     let scratch = std::env::temp_dir().join(format!("weir-policies-{}", std::process::id()));
     fs::create_dir_all(&scratch).expect("writable");
     let file = scratch.join("my.toml");
@@ -216,7 +216,7 @@ fn a_changed_file_is_refused_with_its_place_or_is_a_policy() {
 /// Checks that random words never cause a panic, and that the word of a selected policy selects it
 /// again.
 #[test]
-fn any_word_chooses_a_policy_or_says_why_not() {
+fn any_word_selects_a_policy_or_is_refused_with_a_reason() {
     const PARTS: &[&str] = &[
         "bfq",
         "none",
@@ -247,7 +247,7 @@ fn any_word_chooses_a_policy_or_says_why_not() {
 /// Checks that a new volume changes the weights of the others, because weights are in proportion to
 /// the due amounts. The maximum budget stays as it was when the drive started.
 #[test]
-fn a_volume_that_comes_changes_the_weights_of_the_others() {
+fn an_added_volume_changes_the_weights_of_the_others() {
     let server = |more: &str| {
         let text = format!(
             "drive.d = {{ policy = \"bfq-bytes\", capacity = {{ read = \"100MB/s\", write = \"100MB/s\" }} }}\n\

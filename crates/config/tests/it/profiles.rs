@@ -14,7 +14,7 @@ use weir_config::profile::{self, DriveProfile};
 
 /// With `WEIR_BLESS=1`, the files are written as they are printed.
 #[test]
-fn what_comes_with_weir_is_as_it_is_printed() {
+fn built_in_profiles_equal_their_printed_form() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles");
     let bless = std::env::var_os("WEIR_BLESS").is_some();
     for name in profile::names() {
@@ -71,7 +71,7 @@ fn parameters_come_in_any_order() {
 }
 
 #[test]
-fn what_is_printed_reads_back_whatever_the_text_and_the_numbers() {
+fn printed_profiles_parse_to_the_same_profile() {
     let texts = [
         "x",
         "x\n",
@@ -101,7 +101,7 @@ fn what_is_printed_reads_back_whatever_the_text_and_the_numbers() {
 /// text of its printed profile. With `WEIR_BLESS=1`, the texts are written, and a person reviews
 /// the difference.
 #[test]
-fn every_problem_is_told_as_written_down() {
+fn every_problem_is_reported_as_in_its_golden_file() {
     for (input, text) in files("tests/profiles", "toml") {
         let answer = match profile::read(&text, "drive.toml") {
             Ok(profile) => profile::print(&profile),
@@ -113,7 +113,7 @@ fn every_problem_is_told_as_written_down() {
 
 /// Checks that an accepted profile is valid and reads back as printed.
 #[test]
-fn mutants_never_panic_and_say_where() {
+fn mutated_files_never_panic_and_errors_have_positions() {
     let own = files("tests/profiles", "toml");
     let accepted = own.into_iter().find(|f| f.0.ends_with("accepted.toml"));
     let built_in = profile::names().filter_map(profile::source);

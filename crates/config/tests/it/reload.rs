@@ -137,7 +137,7 @@ fn a_target_is_a_knob_and_leaves_the_contract_alone() {
 
 /// Group 1 is the tenant. Groups 2 and 3 are the volumes a and b, in spaces 0 and 1.
 #[test]
-fn what_stays_keeps_its_slot_and_what_comes_takes_a_free_one() {
+fn existing_volumes_keep_their_slots_and_added_volumes_take_free_ones() {
     let drives = after(&[("[volume.b]", "[volume.aa]")]).unwrap();
     assert_eq!(
         (&drives[0].added[..], &drives[0].removed[..]),

@@ -23,7 +23,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn what_comes_with_weir_can_be_played_on_every_drive() {
+fn built_in_scenarios_can_be_played_on_every_drive() {
     let names: Vec<_> = scenario::names().collect();
     assert_eq!(
         names.len(),
@@ -82,7 +82,7 @@ fn built(script: &Script, case: Option<&str>, policy: &str) -> scenario::Scenari
 }
 
 #[test]
-fn a_case_then_the_drive_then_the_policy_is_put_in() {
+fn the_case_the_drive_and_the_policy_override_keys_in_this_order() {
     let text = "duration = \"1s\"\n[[client]]\nname = \"a\"\nsize = \"1MiB\"\ndirect = true\nmin = \"1MB/s\"\n\
                 [case.one]\nduration = \"2s\"\n[case.two.client.a]\nnumjobs = 2\nname = \"b\"\n[[case.three.client]]\n\
                 name = \"c\"\nsize = \"2MiB\"\ndirect = true\n[on.flash]\nduration = \"3s\"\n[under.bfq]\nduration = \"4s\"\n\
@@ -185,7 +185,7 @@ fn an_ata_adapter_has_one_queue_of_at_most_32_commands() {
 }
 
 #[test]
-fn groups_files_and_zones_come_out_as_they_are_written() {
+fn groups_files_and_zones_have_the_values_of_the_scenario() {
     let text = "[[group]]\nname = \"top\"\nmin = \"9MB/s\"\n[[group]]\nname = \"low\"\nparent = \"top\"\n\
                 [[client]]\nname = \"s\"\nnumjobs = 3\nsize = \"1MiB\"\noffset_increment = \"16KiB\"\nfile = \"f\"\n\
                 direct = true\nbs = \"16KiB\"\nzonesize = \"16KiB\"\nzoneskip = \"32KiB\"\ngroup = \"low\"\n\
@@ -304,7 +304,7 @@ fn job_files_play_the_same_once_printed() {
 
 /// Checks the times and counts of a job file's clients in Weir's units.
 #[test]
-fn jobs_come_out_in_weirs_units() {
+fn jobs_are_converted_to_the_units_of_weir() {
     let text = "[global]\ndirect=1\nsize=1m\nruntime=5\n\
                 [hourly]\nrw=randread\nbs=4k\nrate=1\n\
                 [slow]\nbs=8k\nrate=1k\n\
@@ -365,7 +365,7 @@ fn answer(text: &str, ending: &str) -> String {
 /// `tests/scenarios/messages.txt`. With `WEIR_BLESS=1`, the file is written, and a person reviews
 /// the difference.
 #[test]
-fn every_problem_is_told_as_written_down() {
+fn every_problem_is_reported_as_in_its_golden_file() {
     let mut all = String::new();
     let mut refused = 0;
     for ending in ["toml", "fio"] {
@@ -382,7 +382,7 @@ fn every_problem_is_told_as_written_down() {
 }
 
 #[test]
-fn mutants_never_panic_and_say_where() {
+fn mutated_files_never_panic_and_errors_have_positions() {
     for ending in ["toml", "fio"] {
         let own = files("tests/scenarios", ending).into_iter().map(|f| f.1);
         let built_in = scenario::names().filter_map(scenario::source);
@@ -394,7 +394,7 @@ fn mutants_never_panic_and_say_where() {
 }
 
 #[test]
-fn what_a_client_must_have_may_stand_in_every_case() {
+fn every_case_may_set_the_required_keys_of_a_client() {
     let text = "[[client]]\nname = \"a\"\n[case.z.client.a]\nsize = \"1MiB\"\ndirect = true\n";
     let read = scenario::read(text, "a.toml");
     assert_eq!(

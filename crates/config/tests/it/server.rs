@@ -213,7 +213,7 @@ fn keys_that_are_left_out_have_their_defaults() {
 }
 
 #[test]
-fn a_volume_brings_its_drives_model_with_it() {
+fn a_volume_with_a_model_sets_the_model_of_its_drive() {
     let model = "model = { kind = \"null\", service = \"30us\", tags = 8 }\nsize = \"1MiB\"\n";
     let text = format!(
         "[drive.d]\n[volume.a]\ndrive = \"d\"\n{model}[volume.b]\ndrive = \"d\"\n{model}[volume.c]\ndrive = \"d\"\nsize = \"1MiB\"\n"
@@ -387,7 +387,7 @@ fn promises_that_a_policy_does_not_keep_cause_warnings() {
 /// Checks that the reported promise is the added one: the last one in the file, or the one that the
 /// previous file did not have.
 #[test]
-fn an_overcommitted_min_is_the_one_that_was_added() {
+fn overcommitment_is_reported_at_the_added_min() {
     let volume = |name, min: u32| {
         format!(
             "[volume.{name}]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nmin = \"{min}MB/s\"\n"
@@ -453,7 +453,7 @@ fn only_regular_files_are_read() {
 }
 
 #[test]
-fn what_is_printed_reads_back() {
+fn printed_servers_parse_to_the_same_server() {
     for name in ["design.toml", "everything.toml"] {
         let server = corpus(name);
         let again = parse("", &server.to_string());
@@ -514,7 +514,7 @@ fn at_most_a_hundred_problems_are_shown() {
 }
 
 #[test]
-fn a_model_says_what_it_can_do_unless_that_is_stated() {
+fn a_model_provides_a_capacity_that_the_file_does_not_state() {
     let server = |model: &str, stated: &str| {
         let text = format!(
             "[drive.d]\nmodel = \"{model}\"\n{stated}\n[listen]\nnbd = [\"127.0.0.1:0\"]\n"
@@ -550,7 +550,7 @@ fn a_model_says_what_it_can_do_unless_that_is_stated() {
 }
 
 #[test]
-fn what_the_drive_does_is_noted_where_it_keeps_promises() {
+fn request_sizes_that_a_promise_needs_are_noted() {
     let notes = |policy: &str, capacity: &str, min: &str| {
         let rotational = !capacity.contains("50000");
         let text = format!(

@@ -10,7 +10,7 @@ use mutate::walk;
 use weir_config::{profile, sheet};
 
 #[test]
-fn the_sheets_that_come_with_weir_are_of_drives_that_do() {
+fn built_in_sheets_belong_to_built_in_profiles() {
     for name in sheet::names() {
         let sheet = sheet::find(name).expect("it is in the list");
         assert_eq!(sheet.profile.name, name);
@@ -31,7 +31,7 @@ fn the_sheets_that_come_with_weir_are_of_drives_that_do() {
 }
 
 #[test]
-fn parameters_are_tied_in_the_order_of_the_file() {
+fn parameters_are_fitted_in_the_order_of_the_file() {
     let sheet = sheet::find("plextor-px-256m5s").expect("it comes with Weir");
     let keys: Vec<_> = sheet.fit.iter().map(|f| f.range.parameter.key).collect();
     assert_eq!(
@@ -41,7 +41,7 @@ fn parameters_are_tied_in_the_order_of_the_file() {
 }
 
 #[test]
-fn every_problem_is_told_as_written_down() {
+fn every_problem_is_reported_as_in_its_golden_file() {
     for (input, text) in files("tests/sheets", "toml") {
         let problems = sheet::read(&text, "sheet.toml").expect_err("something is wrong");
         check(input.with_extension("txt"), &told(&problems));
@@ -49,7 +49,7 @@ fn every_problem_is_told_as_written_down() {
 }
 
 #[test]
-fn mutants_never_panic_and_say_where() {
+fn mutated_files_never_panic_and_errors_have_positions() {
     let sources = sheet::names().filter_map(sheet::source);
     let all: Vec<String> = sources.map(str::to_owned).collect();
     walk(&all, 5_000, 20, |text| {

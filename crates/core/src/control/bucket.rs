@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_bucket_passes_and_leaves_a_debt() {
+    fn an_amount_above_the_burst_passes_and_leaves_a_debt() {
         let mut bucket = Bucket::NONE;
         bucket.set(at(0), 1_000, Span::from_millis(10));
         assert!(bucket.ready() <= at(0));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_pays_a_fraction_also_where_the_rate_changes_after_it() {
+    fn a_change_of_rate_after_a_pause_carries_no_old_fraction() {
         let mut bucket = Bucket::NONE;
         bucket.set(at(0), 3, Span::ZERO);
         bucket.take(at(0), 1);

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_climbs_until_one_holds_it_and_goes_on_behind_that() {
+    fn a_released_request_continues_after_its_throttling_controller() {
         let log = Log::default();
         let mut chain = chain(&log);
         let cx = &mut cx();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_given_up_leaves_its_holder_and_those_behind_the_gate_that_it_passed() {
+    fn a_cancelled_request_leaves_its_controller_and_the_passed_ones() {
         let log = Log::default();
         let mut chain = chain(&log);
         let cx = &mut cx();

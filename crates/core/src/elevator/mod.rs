@@ -329,7 +329,7 @@ mod tests {
     /// Each number of a configuration is set by exactly one tunable, and its default is that of the
     /// table.
     #[test]
-    fn each_tunable_sets_what_it_gets_and_nothing_else() {
+    fn each_tunable_sets_exactly_one_field() {
         for kind in KINDS {
             let mut default = (kind.default)();
             let Some(tuned) = default.tuned_mut() else {

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_queue_has_its_own() {
+    fn each_queue_has_scheduler_tags_of_its_own() {
         let sizes = Sizes::default().scheduler_tags(2);
         let shape = DriveShape::default().queues(2);
         let (one, other) = (QueueId(0), QueueId(1));

@@ -152,7 +152,7 @@ fn a_stream_refused_during_an_unreported_pause_is_resumed() {
 }
 
 #[test]
-fn a_full_layer_keeps_the_reserved_places_and_resumes_those_it_refused() {
+fn a_full_layer_keeps_reserved_places_and_resumes_refused_streams() {
     // 6 places, of which one is reserved for each of 3 streams: a stream can have 3 shared ones and
     // its own.
     let sizes = Sizes::default().requests(6).streams(3).reserved(1);
@@ -216,7 +216,7 @@ fn a_stream_on_hold_sends_nothing_and_others_go_on() {
 }
 
 #[test]
-fn cancel_ends_what_waits_and_leaves_what_is_in_the_drive() {
+fn cancel_ends_waiting_requests_and_leaves_requests_in_flight() {
     let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
     // With one tag of the drive, request 1 is in the drive and request 2 waits.
@@ -232,7 +232,7 @@ fn cancel_ends_what_waits_and_leaves_what_is_in_the_drive() {
 }
 
 #[test]
-fn a_closed_stream_drains_and_its_name_is_dead() {
+fn a_closed_stream_drains_and_its_id_becomes_invalid() {
     let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
     b.submit(0, &[read(s, 1, 20_000), read(s, 2, 512)]);
@@ -275,7 +275,7 @@ fn a_busy_drive_gets_the_same_piece_again() {
 }
 
 #[test]
-fn a_limit_holds_and_its_wait_is_accounted() {
+fn a_max_is_kept_and_its_wait_is_accounted() {
     let mut b = Bench::new(8, Sizes::default());
     let max = iops(1_000);
     let contract = limit(max);

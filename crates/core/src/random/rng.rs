@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn below_is_even_and_complete() {
+    fn below_returns_every_number_with_equal_probability() {
         let mut rng = Rng::new(1);
         let mut seen = [0u32; 6];
         for _ in 0..60_000 {

@@ -235,7 +235,7 @@ fn a_record_that_is_cut_off_at_any_byte_is_replayed_up_to_the_call_before() {
 }
 
 #[test]
-fn a_record_is_whole_with_its_end_and_nothing_may_follow_that() {
+fn a_record_is_whole_with_its_end_and_data_after_the_end_is_refused() {
     let mut recorder = Recorder::new(&config());
     recorder.append(
         Instant::ZERO,

@@ -19,7 +19,7 @@ fn allocations(config: Config, streams: u32, groups: u32) -> u64 {
 }
 
 #[test]
-fn what_is_allocated_is_counted() {
+fn the_allocation_counter_counts_allocations() {
     // Without this, a broken counter would let the other test pass.
     let make = || drop(Load::new(Config::of(elevator::Config::None), 1, 1));
     assert!(allocation_counter::measure(make).count_total > 0);

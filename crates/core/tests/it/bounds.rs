@@ -56,7 +56,7 @@ fn limits_are_kept_to_the_number() {
 }
 
 #[test]
-fn a_configuration_that_is_refused_says_what_is_allowed() {
+fn a_refused_configuration_states_the_allowed_values() {
     let mut config = config();
     config.drive.max_transfer = 1000;
     let error = Layer::new(config).unwrap_err();
@@ -157,7 +157,7 @@ fn a_contract_that_contradicts_itself_is_refused() {
 }
 
 #[test]
-fn a_min_is_held_against_a_max_in_the_other_currency() {
+fn a_min_is_compared_with_a_max_in_the_other_currency() {
     let requests = |min_iops, rate| FREE.min_iops(min_iops).max(bandwidth(rate));
     // 100 requests/s move at least 100 sectors of 512 bytes, or 51,200 bytes/s.
     assert_eq!(sold(requests(100, 51_200)), Ok(()));
@@ -207,7 +207,7 @@ fn a_realtime_min_counts_beside_a_max_in_the_other_currency() {
 /// Checks that the promises of all clients together take at most 90 % of the drive: of its bytes,
 /// of its requests, and of the bytes that their requests move at least.
 #[test]
-fn what_is_admitted_fits_in_every_currency() {
+fn admitted_promises_fit_in_bytes_and_in_requests() {
     let mut rng = Rng::new(10);
     let mut drawn = |most: u64| match rng.range(0, 2) {
         0 => 0,
@@ -295,7 +295,7 @@ fn classes_have_conditions() {
 }
 
 #[test]
-fn nine_tenths_can_be_promised_and_no_more() {
+fn at_most_90_percent_can_be_promised() {
     let mut layer = layer();
     let promised = layer
         .change(Instant::ZERO, &[add(1, ROOT, min(900_000))])
@@ -321,7 +321,7 @@ fn nine_tenths_can_be_promised_and_no_more() {
 }
 
 #[test]
-fn members_share_what_their_group_was_promised() {
+fn members_share_the_min_of_their_group() {
     let tree = |inner| {
         [
             add(1, ROOT, min(1_000)),

@@ -196,7 +196,7 @@ impl ListenerPair {
 }
 
 #[test]
-fn decisions_are_the_same_whether_or_not_somebody_listens() {
+fn listeners_do_not_change_decisions() {
     for kind in elevator::KINDS {
         let mut merged = 0;
         for seed in 0..24 {

@@ -194,7 +194,7 @@ const LAST_FIRST: [&str; 4] = [
 ];
 
 #[test]
-fn commands_are_those_of_linux() {
+fn commands_match_the_commands_of_linux() {
     let mut wrong = Vec::new();
     for (name, text) in traces() {
         let MergeReplay {
@@ -246,7 +246,7 @@ fn traces_are_of_requests_that_merge() {
 /// A request that waits for a tag takes the place of the last request in the plug, so later
 /// requests of its batch join it.
 #[test]
-fn what_waits_for_a_tag_is_joined_by_those_behind_it() {
+fn later_requests_of_a_batch_join_a_request_that_waits_for_a_tag() {
     for (elevator, one_by_one) in [("none", false), ("bfq", false), ("bfq", true)] {
         // The drive has one tag, and the elevator has room for one request.
         let mut replay = MergeReplay::new(&format!("{elevator} R 4096 1 1 0 1"));

@@ -45,7 +45,7 @@ fn read(bytes: &[u8], piece: usize) -> (Vec<u64>, Result<(), Malformed>) {
 }
 
 #[test]
-fn what_is_wrong_is_at_the_same_byte_however_a_record_is_cut_up() {
+fn an_error_has_the_same_offset_however_a_record_is_cut_up() {
     let mut recorder = record(3);
     let calls = recorder.bytes().to_vec();
     recorder.end();
@@ -110,7 +110,7 @@ fn numbers_are_written_in_one_way_and_have_64_bits() {
 }
 
 #[test]
-fn what_was_written_out_can_be_cleared() {
+fn a_recorder_can_clear_its_written_bytes() {
     let mut recorder = record(1);
     let first = recorder.bytes().to_vec();
     recorder.clear();
@@ -132,7 +132,7 @@ fn a_call_that_fits_no_frame_leaves_an_empty_one() {
 }
 
 #[test]
-fn a_replayed_layer_is_there_once_the_header_is() {
+fn a_replayed_layer_exists_after_the_header() {
     let recorder = record(1);
     let mut replay = Replay::new();
     replay.feed(&recorder.bytes()[..8]).unwrap();

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_known_at_its_own_place_only() {
+    fn a_stamped_block_is_recognised_only_at_its_own_offset() {
         for offset in [0, BLOCK, 7 * BLOCK, u64::MAX / BLOCK * BLOCK] {
             let mut bytes = Vec::new();
             block(offset, &mut bytes);

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fills_a_cache_does_not_count() {
+    fn windows_that_fill_a_cache_are_skipped() {
         let found = of(&[
             900.0, 850.0, 400.0, 101.0, 99.0, 100.0, 100.0, 102.0, 98.0, 100.0,
         ]);
@@ -222,9 +222,9 @@ mod tests {
     }
 
     proptest! {
-        /// The level after any beginning is found, and its mean is within the scatter.
+        /// The mean of the level is within the scatter.
         #[test]
-        fn a_level_is_found_behind_any_beginning(
+        fn a_level_is_found_after_any_beginning(
             beginning in proptest::collection::vec(1.3_f64..20.0, 0..6),
             scatter in proptest::collection::vec(-0.03_f64..0.03, 14..40),
         ) {
@@ -238,7 +238,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_that_can_be_measured_makes_it_fail(windows in proptest::collection::vec(0.0_f64..1e15, 0..50)) {
+        fn any_measured_windows_give_a_finite_result(windows in proptest::collection::vec(0.0_f64..1e15, 0..50)) {
             if let Some(found) = tail(&even(&windows)) {
                 prop_assert!(found.skipped <= windows.len() / 2);
                 prop_assert!(found.trend.is_finite() && found.interval.mean.is_finite());

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn one_foreign_byte_at_either_end_is_found() {
+    fn a_single_foreign_byte_at_either_end_is_found() {
         let size = 1 << 34;
         // The offsets of the MBR, the magic number of ext4, the superblock of Btrfs, the end of the
         // first MiB, the backup header of a GPT, and the last byte.
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_overwritten() {
+    fn an_unreadable_drive_is_not_overwritten() {
         let mut survey = Survey::new(1 << 30, slice::from_ref(&(0..1 << 30)), SAMPLES);
         let Step::Issue(io) = survey.next(Instant::ZERO) else {
             panic!("it begins at once")

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_policies_look_alike_nor_like_anything_else() {
+    fn each_policy_has_an_ink_of_its_own() {
         let looks = Looks::of(NAMES.into_iter().chain(["another"]));
         let mut inks: Vec<&str> = NAMES.iter().map(|name| looks.ink(name).class()).collect();
         inks.push(looks.ink("another").class());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn where_colours_run_out_patterns_differ() {
+    fn policies_that_share_a_colour_differ_in_pattern() {
         // 60 policies and 16 colours: some must share a colour.
         let names: Vec<String> = (0..60).map(|n| format!("./mine-{n}.toml")).collect();
         let page = Looks::of(names.iter().map(String::as_str));

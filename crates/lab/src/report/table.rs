@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_senseless_width_is_none() {
+    fn an_invalid_width_is_ignored() {
         let widths = [
             None,
             Some("120"),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_to_no_terminal_is_whole_and_texts_have_80_columns() {
+    fn output_without_a_terminal_has_whole_tables_and_texts_of_80_columns() {
         let name = "a-name-of-a-drive-that-is-longer-than-any-terminal".repeat(3);
         let mut table = ReportTable::new([Column::text("name"), Column::text("about").dropped(1)]);
         table.row([name.as_str(), "what it is"]);

@@ -156,7 +156,7 @@ fn the_table_fits_80_columns_and_fewer() {
 }
 
 #[test]
-fn the_page_has_every_plot_and_asks_for_nothing() {
+fn the_page_has_every_plot_and_is_self_contained() {
     let page = compare_page(&report());
     assert_self_contained(&page);
     // There are one plot of latency, and for each of two cases four plots and one of the states
@@ -232,7 +232,7 @@ fn a_page_that_would_be_too_large_leaves_details_out_and_says_so() {
 }
 
 #[test]
-fn the_headline_is_about_what_the_scenario_asks_for() {
+fn the_headline_is_about_the_figure_of_the_scenario() {
     let mut report = report();
     report.about = "shares of four clients".into();
     for (at, cell) in report.drives[0].cells.iter_mut().enumerate() {
@@ -254,7 +254,7 @@ fn the_headline_is_about_what_the_scenario_asks_for() {
 
 /// The table of policies names one client, and the tables of clients contain the others.
 #[test]
-fn of_several_clients_that_fall_short_the_first_is_named() {
+fn the_table_names_the_first_of_several_short_clients() {
     let mut report = CompareReport {
         clients: true,
         ..report()
@@ -270,7 +270,7 @@ fn of_several_clients_that_fall_short_the_first_is_named() {
 }
 
 #[test]
-fn what_is_not_known_is_left_out() {
+fn unknown_figures_are_left_out() {
     assert_self_contained(&compare_page(&CompareReport::default()));
     let mut report = report();
     for cell in &mut report.drives[0].cells {
@@ -286,7 +286,7 @@ fn what_is_not_known_is_left_out() {
 }
 
 #[test]
-fn a_suites_page_has_its_pictures_and_asks_for_nothing() {
+fn the_page_of_a_suite_has_its_plots_and_is_self_contained() {
     let mut part = report();
     let figure = |value| ComparedFigure {
         name: "runtime of <a program>".into(),

@@ -87,7 +87,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn it_ends_in_time_and_stays_in_its_area(
+    fn a_measurement_ends_in_time_and_stays_in_its_area(
         load in load(),
         (from, places) in (0_u64..1000, 1_u64..1000),
         limit in 1_u64..2_000,

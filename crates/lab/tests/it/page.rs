@@ -20,7 +20,7 @@ fn page_of_the_guest_is_current() {
 }
 
 #[test]
-fn stored_figures_of_the_guest_are_of_rows_that_there_are() {
+fn stored_figures_of_the_guest_belong_to_existing_rows() {
     let rows = guest::rows().unwrap();
     let rows: BTreeSet<String> = rows.all().iter().map(GuestRow::name).collect();
     let stored: BTreeSet<String> = guest::stored().unwrap().into_keys().collect();
@@ -44,7 +44,7 @@ fn assert_current(name: &str, text: &str) {
 }
 
 #[test]
-fn stored_samples_are_of_cases_that_there_are() {
+fn stored_samples_belong_to_existing_cases() {
     let mut found = 0;
     for experiment in Experiment::all(&root().join("experiments")).unwrap() {
         let sections = experiment.sections().unwrap();

@@ -51,7 +51,7 @@ fn the_table_fits_and_says_where_nothing_is_known() {
 }
 
 #[test]
-fn the_page_is_whole() {
+fn the_plan_page_has_every_plot_and_is_self_contained() {
     let other = PlanReport {
         drive: "flash: another that nobody has".into(),
         ..report()

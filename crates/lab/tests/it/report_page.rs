@@ -24,7 +24,7 @@ fn the_demo_page() {
 }
 
 #[test]
-fn a_page_asks_for_nothing_else() {
+fn a_page_is_self_contained() {
     let page = demo_page(&sample::report(15, 10));
     assert_self_contained(&page);
     // The demo's full size: 15 readers over ten seconds.
@@ -33,7 +33,7 @@ fn a_page_asks_for_nothing_else() {
 
 /// A table scrolls within its section. Only cards need no background below them.
 #[test]
-fn every_section_is_a_sheet() {
+fn every_section_except_the_cards_has_a_background() {
     let page = demo_page(&sample::report(15, 10));
     let style = &page[..page.find("</style>").expect("there is one")];
     assert!(!style.contains("section:first-child") && !style.contains("gradient"));
@@ -47,7 +47,7 @@ fn every_section_is_a_sheet() {
 
 /// Cards next to each other have the same height, so that a long text would leave the others empty.
 #[test]
-fn of_a_cards_long_text_the_first_sentence_is_shown() {
+fn a_card_shows_the_first_sentence_of_a_long_text() {
     let mut report = sample::report(2, 1);
     report.policies[0].verdict = format!("It got 0.26 MB/s. {}", "Others did too. ".repeat(30));
     let page = demo_page(&report);
@@ -66,7 +66,7 @@ fn lightness(style: &str, name: &str) -> u32 {
 /// The order of lightness is the same on light and dark backgrounds, so that a page can be read on
 /// both without its legend.
 #[test]
-fn the_lighter_of_two_parts_is_the_lighter_one_on_a_dark_background() {
+fn parts_have_the_same_order_of_lightness_on_a_dark_background() {
     let style = weir_lab::report::svg::STYLE;
     let (light, dark) = style.split_once("prefers-color-scheme:dark").expect("both");
     for (a, b) in [("queue", "served"), ("held", "waits"), ("waits", "idles")] {
@@ -78,7 +78,7 @@ fn the_lighter_of_two_parts_is_the_lighter_one_on_a_dark_background() {
 /// The areas of the demo's page are parts of the time, figures and clients, none of which has the
 /// colour of a policy.
 #[test]
-fn colours_of_policies_are_for_nothing_else() {
+fn colours_of_policies_are_used_only_for_policies() {
     let page = demo_page(&sample::report(15, 10));
     assert!(page.contains("class=\"fill ink-") && !page.contains("class=\"fill ink0"));
     for policy in 0..6 {
@@ -102,7 +102,7 @@ fn an_empty_report_is_a_page() {
 }
 
 #[test]
-fn what_is_not_measured_is_left_out() {
+fn unmeasured_figures_are_left_out() {
     let mut report = sample::report(2, 1);
     for record in report.policies.iter_mut().flat_map(|p| &mut p.records) {
         (record.series_mb_per_s, record.split_us, record.windows_met) = (None, None, None);

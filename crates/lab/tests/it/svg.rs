@@ -216,7 +216,7 @@ fn an_infinite_value_breaks_a_line_and_is_never_written() {
 }
 
 #[test]
-fn a_plot_says_what_it_is_to_those_who_cannot_see_it() {
+fn a_plot_has_a_label_for_screen_readers() {
     for svg in [
         lines(Scale::Log).svg(SIZE),
         bars(Scale::Log).svg(SIZE),

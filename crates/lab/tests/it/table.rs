@@ -16,7 +16,7 @@ fn the_demo_table_fits_eighty_columns() {
 }
 
 #[test]
-fn narrower_it_leaves_out_what_matters_least() {
+fn a_narrow_demo_table_leaves_out_the_least_important_columns() {
     let text = demo_table(&sample::report(15, 4), 50, false);
     assert!(text.lines().all(|l| l.len() <= 50));
     assert_golden("demo-50.txt", &text);
@@ -48,7 +48,7 @@ fn cells_that_are_missing_are_empty_and_excess_ones_not_shown() {
 
 proptest! {
     #[test]
-    fn no_line_is_wider_than_the_terminal(
+    fn table_lines_fit_the_terminal(
         width in 30usize..160,
         columns in prop::collection::vec((any::<bool>(), 0u32..4, "[a-z ]{1,14}"), 1..7),
         rows in prop::collection::vec(prop::collection::vec("[a-z0-9 .]{0,40}", 0..8), 0..8),

@@ -16,7 +16,7 @@ fn without_intervals(document: &str) -> String {
 }
 
 #[test]
-fn the_document_is_what_the_models_give() {
+fn the_document_matches_the_results_of_the_models() {
     let drives: Vec<_> = sheet::names()
         .map(|name| {
             let sheet = sheet::find(name).expect("it comes with Weir");

@@ -234,7 +234,7 @@ fn units_of_systemd_are_reported() {
 }
 
 #[test]
-fn weights_in_several_places_are_told() {
+fn weights_in_several_cgroups_are_reported() {
     let text = "[drive.a]\ndevice = \"/dev/sda\"\npolicy = \"bfq\"\n\
                 [volume.one]\ndrive = \"a\"\ncgroup = \"/a/one\"\n[volume.two]\ndrive = \"a\"\ncgroup = \"/two\"\n";
     has(&said_of(text, SERVER, |_| ()), "sda .. (/ and /a)");

@@ -26,7 +26,7 @@ fn errno(result: io::Result<()>) -> Option<i32> {
 }
 
 #[test]
-fn a_scheduler_resets_what_depends_on_it() {
+fn a_new_scheduler_resets_its_dependent_files() {
     let mut host = FakeHost::new(HOST);
     let queue = |file: &str| format!("/sys/dev/block/8:0/queue/{file}");
     // A new elevator sets nr_requests to twice the 32 tags, so that the 100 is lost.

@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_no_kernel_has_is_refused_with_those_that_there_are() {
+    fn an_unknown_kernel_name_is_refused_with_the_known_names() {
         for name in ["6.2", "", "/nowhere", "sid"] {
             let error = Kernel::find(name, |line| panic!("{line}")).unwrap_err();
             assert!(error.to_string().contains("use 6.1, 6.12 or 7"), "{error}");

@@ -52,7 +52,7 @@ fn changes_that_are_not_undone_are_read_again_without_an_incomplete_line() {
 }
 
 #[test]
-fn a_line_that_is_none_is_named_and_the_others_are_read() {
+fn an_invalid_line_is_reported_and_the_others_are_read() {
     let folder = folder("damaged");
     let path = folder.join("journal");
     let mut journal = ApplyJournal::open(&path).unwrap();

@@ -54,7 +54,7 @@ fn a_unit_that_does_not_run_withholds_its_own_settings_alone() {
 }
 
 #[test]
-fn cgroups_of_version_1_withhold_what_is_in_cgroups() {
+fn cgroups_of_version_1_withhold_the_settings_of_cgroups() {
     let version_1 = "cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n";
     let text = CONTRACTS.replace("\"bfq\"", "\"io.cost\"");
     let (writes, withheld, problems) =

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_weight_of_bfq_is_the_one_that_systemd_writes() {
+    fn each_bfq_weight_survives_the_conversion_of_systemd() {
         for weight in 1..=1_000 {
             let systemd = scaled(weight);
             // BFQ_WEIGHT of systemd's cgroup-util.h, in integers.

@@ -154,7 +154,7 @@ mod tests {
 {"jobs":[{"jobname":"w","error":0,"sync":{"lat_ns":{"mean":2752770.3,"N":341}}}]}"#;
 
     #[test]
-    fn a_log_is_requests_and_the_report_tells_of_flushes() {
+    fn a_log_contains_requests_and_the_report_contains_flushes() {
         // Time in ms, latency in ns, direction, bytes, offset, priority.
         let text =
             "1767225602835, 389203, 1, 8192, 0, 0\n1767225602838, 194032, 0, 4096, 8192, 0\n";

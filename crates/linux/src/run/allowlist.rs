@@ -92,7 +92,7 @@ mod tests {
     use crate::change::SideEffect;
 
     #[test]
-    fn only_what_a_plan_can_name_is_permitted() {
+    fn only_changes_that_a_plan_can_contain_are_permitted() {
         let list = Allowlist {
             cgroups: Some("/cg".to_owned()),
         };

@@ -106,7 +106,7 @@ fn restored(fake: &mut FakeHost, scratch: &ScratchJournal) -> (RestoreCounts, Ve
 }
 
 #[test]
-fn a_second_time_nothing_is_written_and_everything_is_put_back() {
+fn applying_again_writes_nothing_and_undo_restores_everything() {
     for (name, text) in CONTRACTS {
         for host in [disk(text), flash(text)] {
             let scratch = ScratchJournal::new(&format!("twice-{name}"));
@@ -264,7 +264,7 @@ fn repaired_values_are_restored_to_the_state_before_the_first_run() {
 }
 
 #[test]
-fn a_step_that_is_refused_undoes_those_before_it() {
+fn a_refused_step_undoes_the_earlier_steps() {
     let scratch = ScratchJournal::new("refused");
     let mut fake = FakeHost::new(&SERVER.replace(" io.latency", ""));
     fake.remove_tree("/sys/fs/cgroup/system.slice/io.latency");
@@ -285,7 +285,7 @@ fn a_step_that_is_refused_undoes_those_before_it() {
 }
 
 #[test]
-fn a_device_that_is_another_is_not_touched_and_one_that_moved_is_found() {
+fn a_replaced_device_is_not_touched_and_a_renamed_device_is_found() {
     let scratch = ScratchJournal::new("moved");
     let host = disk(CONTRACTS[0].1);
     let mut fake = FakeHost::new(SERVER);

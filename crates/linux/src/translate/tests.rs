@@ -40,7 +40,7 @@ fn lines(word: &str, queue: Queue, contracts: &[Contract]) -> Vec<String> {
 }
 
 #[test]
-fn weights_are_those_that_the_simulator_has() {
+fn weights_match_the_weights_of_the_simulator() {
     let contracts = [min(10_000_000), min(2_500_000), min(0)];
     for word in [
         "bfq",
@@ -81,7 +81,7 @@ fn weights_are_those_that_the_simulator_has() {
 }
 
 #[test]
-fn a_scheduler_comes_before_what_it_resets() {
+fn the_scheduler_is_set_before_the_files_that_it_resets() {
     let queue = Queue {
         nr_requests: Some(64),
         write_back_latency: Some(Span::ZERO),
@@ -173,7 +173,7 @@ fn missing_words_of_io_cost_are_filled_in_for_the_drive() {
 }
 
 #[test]
-fn a_low_limit_is_the_groups_own_or_else_its_min() {
+fn a_low_limit_defaults_to_the_min_of_the_group() {
     let set = |policy: &Policy, low: LowKnobs| {
         let mut groups = groups(&[min(5_000_000)]);
         groups[0].knobs.low = low;

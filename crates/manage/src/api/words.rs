@@ -77,7 +77,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_are_those_of_the_file_with_or_without_quotes() {
+    fn values_have_the_form_of_the_file_with_or_without_quotes() {
         let read = words([
             ("min", "20MB/s"),
             ("share", "200"),

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_begin_anew_are_no_demand() {
+    fn counts_that_restart_are_no_demand() {
         let mut demand = PartDemand::default();
         demand.note(at(0), used(1 << 40, 1 << 30), WHOLE);
         demand.note(at(500), used(0, 0), WHOLE);

@@ -174,7 +174,7 @@ fn a_part_comes_with_etcd_ends_without_it_and_is_given_back_at_the_end() {
 }
 
 #[test]
-fn a_volume_that_is_shared_no_more_gives_its_part_back_and_keeps_its_whole_min() {
+fn a_volume_no_longer_shared_returns_its_part_and_keeps_its_min() {
     let etcd = FakeEtcd::start();
     let site = site(&etcd);
     wait("it has a part", || has_part(&site));

@@ -99,7 +99,7 @@ fn browsers_need_the_token_and_ask_for_this_machine() {
 }
 
 #[test]
-fn the_address_of_metrics_has_these_alone() {
+fn the_address_of_metrics_serves_only_metrics() {
     let site = Site::new();
     let address = site.management().addresses().metrics.unwrap();
     let once = |line: &str| asked(address, &request(line, "Host: elsewhere"));

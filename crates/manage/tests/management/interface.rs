@@ -75,7 +75,7 @@ fn a_change_is_in_force_at_once_and_in_the_file_with_its_comments() {
 }
 
 #[test]
-fn a_volume_with_the_name_of_one_that_is_gone_has_its_own_size_at_once() {
+fn a_volume_with_the_name_of_a_removed_volume_has_its_own_size() {
     let site = Site::new();
     for size in ["1MiB", "3MiB"] {
         let words = json!({ "drive": "fast", "memory": true, "size": size });
@@ -267,7 +267,7 @@ where
 }
 
 #[test]
-fn of_ten_that_change_the_same_state_one_wins() {
+fn exactly_one_of_ten_concurrent_changes_succeeds() {
     let site = Site::new();
     let path = "/v1/volumes/alpha";
     for round in 0..20 {
@@ -293,7 +293,7 @@ fn of_ten_that_change_the_same_state_one_wins() {
 }
 
 #[test]
-fn of_ten_that_add_or_remove_the_same_volume_one_does() {
+fn exactly_one_of_ten_clients_adds_or_removes_a_volume() {
     let site = Site::new();
     let path = "/v1/volumes/gamma";
     let mut gone: Option<Volume> = None;
@@ -319,7 +319,7 @@ fn of_ten_that_add_or_remove_the_same_volume_one_does() {
 }
 
 #[test]
-fn a_change_is_taken_back() {
+fn a_change_can_be_undone() {
     let site = Site::new();
     let before = site.text();
     site.set("alpha", &json!({ "min": "20MB/s" }));
@@ -365,7 +365,7 @@ fn changes_in_memory_do_not_reach_the_file() {
 }
 
 #[test]
-fn a_file_that_somebody_edits_is_not_overwritten() {
+fn a_file_edited_by_a_user_is_not_overwritten() {
     let site = Site::new();
     let edited = site.text() + "\n# Mine.\n";
     fs::write(site.path("weir.toml"), &edited).unwrap();
@@ -430,7 +430,7 @@ fn events_tell_of_seconds_and_changes() {
 }
 
 #[test]
-fn the_document_says_what_there_is() {
+fn the_document_lists_exactly_the_supported_methods() {
     let site = Site::new();
     let document: Value = site.get("/v1/openapi.json");
     assert!(document["openapi"].as_str().unwrap().starts_with("3."));

@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_counts_what_a_list_of_instants_would(
+        fn late_intervals_agree_with_a_list_of_instants(
             added in prop::collection::vec((0_u64..50, 1_u64..20), 0..40),
             from in 0_u64..1000,
             length in 0_u64..1000,

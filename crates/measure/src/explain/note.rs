@@ -136,7 +136,7 @@ mod tests {
         }
 
         #[test]
-        fn hostile_bytes_are_no_verdict_or_one_that_is_written_so(bytes: Vec<u8>, fields: [u64; FIELDS]) {
+        fn hostile_bytes_are_no_verdict_or_survive_writing(bytes: Vec<u8>, fields: [u64; FIELDS]) {
             let mut like = vec![KIND];
             for field in fields {
                 like.extend((field % 14).to_le_bytes());

@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_keeps_the_last_entries_within_its_bytes(bytes in 0_usize..40_000, pushed in 0_u64..20_000, looks in 1_u64..5_000) {
+        fn a_ring_keeps_the_last_entries_within_its_bytes(bytes in 0_usize..40_000, pushed in 0_u64..20_000, looks in 1_u64..5_000) {
             let mut ring = EntryRing::new(bytes);
             let mut view = ring.kept();
             for n in 0..pushed {

@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_neighbours_three_are_named_and_the_rest_is_their_sum() {
+    fn three_of_many_neighbours_are_named_and_the_rest_is_summed() {
         let neighbour = |n: usize| Neighbour {
             name: format!("n{n}"),
             elevator_us: 100.0,

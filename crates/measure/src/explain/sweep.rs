@@ -262,7 +262,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn time_is_divided_as_a_slow_count_does((requests, pieces, lates) in drawn(), since in 0_u64..200) {
+        fn the_division_of_time_agrees_with_a_slow_count((requests, pieces, lates) in drawn(), since in 0_u64..200) {
             let since = since * UNIT;
             let length = |units: u64| Length::new(units * UNIT);
             let request = |(submitted, [limit, elevator, drive]): (u64, [u64; 3])| RequestTrace {

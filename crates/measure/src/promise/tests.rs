@@ -60,7 +60,7 @@ fn closed(waits: [u64; 3], think: u64, others: u64, alone: Option<u64>) -> Secon
 }
 
 #[test]
-fn a_second_below_the_min_is_short_and_it_is_said_who_had_the_drive() {
+fn a_second_below_the_min_is_short_and_has_a_cause() {
     // 4096 bytes in 360 us are 11 MB/s.
     assert_eq!(sums(&closed([0, 200, 160], 0, 0, None)), (5, 5, 0, 0));
     // 4096 bytes per 1 ms are 4.096 MB/s, so 5.9 MB are missing in each second.
@@ -83,7 +83,7 @@ fn a_second_below_the_min_is_short_and_it_is_said_who_had_the_drive() {
 }
 
 #[test]
-fn one_late_request_alone_in_the_drive_excuses_nobody() {
+fn a_single_late_request_without_contention_excuses_no_second() {
     let mut promise = Promise::new(0, bytes(MIN));
     // The host was late for 50 ms, and then the latency was as usual.
     promise.alone(50_000_000, 4096);
@@ -120,7 +120,7 @@ fn a_min_of_less_than_a_request_a_second_is_kept_on_average() {
 }
 
 #[test]
-fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
+fn a_client_is_excused_by_its_max_and_by_its_bandwidth_alone() {
     let limited = closed([900, 50, 100], 0, 200_000_000, None);
     assert_eq!(limited.excused[Excuse::Limit as usize], 5);
     // With the drive to itself, the client gets 5 MB/s. It gets most of that.
@@ -152,7 +152,7 @@ fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
 }
 
 #[test]
-fn a_gap_takes_its_own_time_out_and_no_more() {
+fn think_time_is_excluded_from_a_promised_second() {
     // 4 KiB in 350 us, followed by 3 ms of think time, are 11.7 MB/s while the client waits.
     assert_eq!(sums(&closed([0, 200, 150], 3_000, 0, None)), (5, 5, 0, 0));
     // 4 KiB in 1 ms are 4 MB/s while the client waits, which is 25 % of the time. Others get the
@@ -183,7 +183,7 @@ fn of_pool(pool: RemoteStorage, others: u64) -> (u64, u64) {
 }
 
 #[test]
-fn a_slow_pool_is_an_excuse_unless_others_got_what_is_missing() {
+fn a_slow_pool_is_an_excuse_unless_others_got_the_missing_bytes() {
     assert_eq!(of_pool(RemoteStorage::Fit, 0), (0, 5));
     assert_eq!(of_pool(RemoteStorage::Slow, 0), (5, 0));
     assert_eq!(of_pool(RemoteStorage::Away, 0), (5, 0));
@@ -221,7 +221,7 @@ fn idle_seconds_are_excused_and_hangs_are_short() {
 }
 
 #[test]
-fn a_hang_at_the_limit_is_the_limits_and_what_the_storage_fails_is_said() {
+fn a_throttled_hang_is_excused_and_storage_errors_are_a_cause() {
     let mut promise = Promise::new(0, bytes(MIN));
     promise.sent(false);
     // The only outstanding request is throttled, so all of its time counts as throttled.
@@ -234,7 +234,7 @@ fn a_hang_at_the_limit_is_the_limits_and_what_the_storage_fails_is_said() {
 }
 
 #[test]
-fn a_long_request_counts_where_it_is_needed_and_only_once() {
+fn a_long_request_counts_once_in_the_second_that_needs_it() {
     // 4 MB every 400 ms are 10 MB/s, in seconds of 8 and 12 MB. 4 MB every 450 ms are 8.9 MB/s.
     let run = |every: u64| {
         let mut promise = Promise::new(0, bytes(MIN));
@@ -289,7 +289,7 @@ fn only_whole_seconds_of_a_promise_count_and_a_change_counts_in_its_place() {
 }
 
 #[test]
-fn requests_are_counted_where_these_were_promised() {
+fn a_promise_in_requests_counts_requests() {
     let mut promise = Promise::new(0, PromisedRate::new(0, 1_000));
     promise.sent(false);
     for n in 1..=3_000 {
@@ -322,7 +322,7 @@ type HistoryRequest = (u64, u64, u64);
 proptest! {
     /// Compares the verdicts with a slow computation of each second from the whole history.
     #[test]
-    fn seconds_are_those_of_a_slow_count(
+    fn seconds_agree_with_a_slow_count(
         sent in prop::collection::vec((0u64..6_000, 0u64..2_500, 1u64..60_000), 0..200),
         min in 1u64..1_000_000,
     ) {
@@ -438,7 +438,7 @@ fn a_request_that_the_server_found_late_has_waited_since_it_arrived() {
 }
 
 #[test]
-fn only_time_without_another_request_is_added() {
+fn only_time_without_another_request_is_added_to_the_wait() {
     let mut watch = SecondWatch::new(0);
     watch.advance(100);
     watch.sent(false);

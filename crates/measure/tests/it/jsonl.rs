@@ -76,7 +76,7 @@ fn a_full_record_has_the_optional_fields_after_them() {
 
 proptest! {
     #[test]
-    fn what_was_written_is_what_is_read(
+    fn a_record_survives_writing_and_reading(
         names in prop::array::uniform5(".{0,12}"), repeat: u32, requests: u64, bytes: u64,
         // The values are multiples of 0.001, because a line keeps three digits.
         figures in prop::collection::vec(0u64..1 << 40, 6), seed in prop::option::of(any::<u64>()),

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_a_disk_is_its_inner_zone_and_the_most_its_outer() {
+    fn the_inner_zone_of_a_disk_is_its_worst_case_and_the_outer_its_best() {
         let disk = DriveConfig::Hdd(disk());
         let (least, most) = (
             disk.worst_case(u64::MAX).unwrap().unwrap(),

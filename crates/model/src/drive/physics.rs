@@ -172,7 +172,7 @@ proptest! {
     /// load checks. With a constant number of commands in flight, that number equals their rate
     /// times their latency (Little's law).
     #[test]
-    fn nothing_is_lost_or_doubled_and_littles_law_holds(config in any_drive(), kinds in 0usize..4, pages in 1u32..40) {
+    fn every_command_completes_once_and_littles_law_holds(config in any_drive(), kinds in 0usize..4, pages in 1u32..40) {
         let mut clients = clients(&config, KINDS[kinds], pages * 4096);
         let run = Span::from_millis(30);
         let (results, elapsed): (Vec<LoopTotals>, _) = load(&config).run(&mut clients, run);
@@ -217,7 +217,7 @@ proptest! {
 
     /// A disk delivers no more than its fastest zone's rate and the contents of its caches.
     #[test]
-    fn a_disk_gives_no_more_than_passes_under_its_head(config in disk(), pages in 1u32..40, random in any::<bool>()) {
+    fn a_disk_never_exceeds_the_rate_of_its_fastest_zone(config in disk(), pages in 1u32..40, random in any::<bool>()) {
         let length = pages * 4096;
         let depth = u32::from(config.tags);
         let client = if random {

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn files_take_turns_and_each_goes_on_where_it_was() {
+    fn files_take_turns_and_each_continues_at_its_previous_position() {
         let program = Program {
             files: 3,
             ..Program::sequential_reads(512, 1)

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithms_are_those_of_the_books() {
+    fn logarithms_match_known_values() {
         assert_eq!(
             [1, 2, 1 << 40, 1 << 63].map(log),
             [0, ONE, 40 * ONE, 63 * ONE]

@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_split_is_of_a_hundred() {
+    fn a_split_must_add_up_to_100_percent() {
         let split = Split::new(&[(4096, 60), (512, 30), (65_536, 10)]).unwrap();
         assert_eq!(
             [0, 59, 60, 89, 90, 99].map(|n| split.at(n)),
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_where_and_what_is_allowed() {
+    fn an_error_states_the_field_the_value_and_the_allowed_range() {
         let program = Program {
             depth: 0,
             ..Program::random_reads(4096, 1)

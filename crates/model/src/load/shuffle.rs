@@ -68,7 +68,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_number_once_whatever_the_count() {
+    fn a_shuffle_contains_every_number_once() {
         let mut rng = Rng::new(9);
         for count in [1, 2, 3, 4, 5, 63, 64, 65, 1_000] {
             let mut shuffle = Shuffle::new(NonZeroU64::new(count).unwrap());

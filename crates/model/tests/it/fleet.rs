@@ -270,14 +270,14 @@ fn a_closed_connection_is_an_error_with_the_requests_in_flight() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_given_up() {
+fn a_client_stops_waiting_for_a_silent_server() {
     let (meter, result) = run(|_, _| true, &reads(10), Duration::from_millis(100));
     assert!(matches!(result, Err(RunError::Silent(_))), "{result:?}");
     assert_eq!(meter.requests(), 0);
 }
 
 #[test]
-fn an_answer_to_nothing_is_an_error() {
+fn a_reply_without_a_request_is_an_error() {
     fn stray(request: &NbdRequest, out: &mut Vec<u8>) -> bool {
         let other = NbdRequest {
             cookie: request.cookie + 1000,
@@ -290,7 +290,7 @@ fn an_answer_to_nothing_is_an_error() {
 }
 
 #[test]
-fn a_fleet_that_cannot_start_says_whose_fault_it_is() {
+fn a_fleet_that_cannot_start_names_the_faulty_client() {
     let other = FleetMember {
         export: "two".into(),
         ..member("b", reads(1))

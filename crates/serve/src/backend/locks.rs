@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn one_writer_or_many_readers() {
+    fn an_image_has_a_single_writer_or_many_readers() {
         let directory = Directory::new();
         let (write, read) = image(&directory);
         let writer = open_soon(&write);
@@ -203,7 +203,7 @@ mod tests {
 
     /// The lock of a killed server ends with its process.
     #[test]
-    fn another_process_is_kept_out_and_its_lock_goes_with_it() {
+    fn a_lock_excludes_other_processes_and_ends_with_its_process() {
         let directory = Directory::new();
         let (write, read) = image(&directory);
         let (mut child, said) = holder(&write.path, false);

@@ -436,7 +436,7 @@ mod tests {
 
     /// Existing chunks stay, and can be written to.
     #[test]
-    fn without_memory_there_is_no_room_for_a_new_chunk() {
+    fn a_new_chunk_is_refused_without_memory() {
         let mut memory = Memory::new(4 * CHUNK as u64, false);
         memory.write(0, &[7; 10]);
         memory.fresh = || None;

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_use_of_any_part_is_a_use() {
+    fn a_device_is_in_use_if_any_partition_is_in_use() {
         let (_directory, sources) = machine();
         let uses = |major, minor| uses(&sources, makedev(major, minor));
         let boot = "/dev/sda1 is mounted on /boot (vfat)";
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_behind_nothing_is_not_in_use() {
+    fn a_file_without_a_loop_device_is_not_in_use() {
         let directory = Directory::new();
         let path = directory.0.join("file");
         fs::write(&path, "").unwrap();

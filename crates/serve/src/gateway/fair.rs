@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_at_most_all_of_it_together_with_any_number_of_servers() {
+    fn parts_of_any_number_of_servers_add_up_to_at_most_the_whole() {
         for servers in [1, 2, 3, 63, 64, 65, 1000, 70_000] {
             for demand in [0, 1, FLOOR, ONE / 3, ONE, MinimumPart::MAX] {
                 let part = u64::from(fair(&vec![demand; servers], servers - 1));

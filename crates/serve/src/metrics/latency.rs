@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_counts_from_the_first_bound_on_that_it_does_not_exceed() {
+    fn a_request_counts_in_every_bucket_from_its_latency_up() {
         let mut latency = LatencyHistogram::default();
         for ns in [0, 100_000, 100_001, 100_000_000, 100_000_001] {
             latency.record(ns);

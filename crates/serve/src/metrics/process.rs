@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_look_like_fields() {
+    fn a_process_name_may_contain_spaces_and_parentheses() {
         let stat = "7 (a) 1 (b)) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 5 0 1234 0 0";
         let stat = Stat::of(stat).unwrap();
         assert_eq!((stat.spent, stat.begun), (300, 1234));

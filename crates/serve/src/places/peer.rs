@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_its_network_in_version_six() {
+    fn an_ipv6_host_is_its_64_bit_network() {
         let host = |text: &str| Peer::host(Some(text.parse().unwrap()));
         assert_eq!(host("[2001:db8::1]:5"), host("[2001:db8::2:3]:6"));
         assert_ne!(host("[2001:db8::1]:5"), host("[2001:db8:0:1::1]:5"));

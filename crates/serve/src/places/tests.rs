@@ -65,7 +65,7 @@ impl PlacesFixture {
 }
 
 #[test]
-fn a_promised_volume_has_places_of_its_own_however_busy_the_others_are() {
+fn a_promised_volume_has_reserved_places_beside_busy_volumes() {
     let (evil, honest) = (claim(1, "evil"), claim(1, "honest"));
     let promised = promised(&["honest"]);
     // Half of 256 places are for promises. One promise gets at most 16 of them.
@@ -263,7 +263,7 @@ fn check(
 
 proptest! {
     #[test]
-    fn a_promised_client_gets_in_and_none_below_its_part_is_ended(
+    fn promised_clients_connect_and_evict_no_client_below_its_part(
         most in 24_usize..60,
         steps in steps(),
     ) {

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn when_one_drive_refuses_nothing_has_changed_on_any_and_the_next_reload_works() {
+    fn a_reload_refused_by_a_drive_changes_no_drive_and_can_be_repeated() {
         let directory = std::env::temp_dir().join(format!("weir-reload-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let before = volume("x", "a", "") + &volume("y", "a", "") + &volume("z", "b", "");

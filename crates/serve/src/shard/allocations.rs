@@ -217,7 +217,7 @@ fn has_uring() -> bool {
 }
 
 #[test]
-fn nothing_is_allocated_for_a_request_at_steady_state() {
+fn a_request_allocates_no_memory_at_steady_state() {
     if !has_uring() {
         return;
     }
@@ -347,7 +347,7 @@ fn has_toy() -> bool {
 }
 
 #[test]
-fn nothing_is_allocated_for_a_block_device_at_steady_state() {
+fn a_block_device_allocates_no_memory_at_steady_state() {
     if !has_uring() || !has_toy() {
         return;
     }

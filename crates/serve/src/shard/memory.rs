@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn hogs_leave_a_newcomer_half_of_what_each_has() {
+    fn a_newcomer_gets_at_least_half_of_the_memory_of_a_hog() {
         let mut pool = MemoryPool::new(256 << 20, 256);
         let mut used = [0u64; 200];
         for _ in 0..1000 {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_of_a_payload_is_its_slice() {
+    fn a_slice_of_a_payload_has_the_bytes_of_its_range() {
         let arena = Arena::new(1 << 20).unwrap();
         let mut bufs = Vec::new();
         assert!(allocate_payload_buffers(&arena, 10_000, &mut bufs));

@@ -742,7 +742,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_behind_its_min_goes_first_and_no_further() {
+    fn a_client_behind_its_min_is_served_first_up_to_its_min() {
         let mut volumes = vec![(100, 0); 100];
         volumes[7].1 = 400 * MB;
         let (served, _) = serve(&mut schedule(&volumes), &[READ; 100]);
@@ -791,7 +791,7 @@ mod tests {
     }
 
     #[test]
-    fn without_another_min_nothing_is_throttled() {
+    fn a_client_is_not_throttled_without_another_min() {
         for mins in [[0, 0], [10 * MB, 0]] {
             let mut schedule = schedule(&[(100, mins[0]), (100, mins[1])]);
             for _ in 0..1000 {
@@ -802,7 +802,7 @@ mod tests {
     }
 
     #[test]
-    fn a_min_is_no_licence_to_flood() {
+    fn a_min_does_not_permit_a_flood() {
         // Both have the same min. The client that moves no data gets its part, and the other one
         // still reaches its min.
         let mut schedule = schedule(&[(100, 100 * MB), (100, 100 * MB)]);
@@ -812,7 +812,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_request_has_the_overhead_of_what_it_does_not_move() {
+    fn a_small_request_has_the_overhead_of_its_missing_bytes() {
         let work = |op, length| {
             let mut work = ProcessorWork::default();
             work.add(op, length);

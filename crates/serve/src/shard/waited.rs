@@ -56,14 +56,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_figure_is_the_wait() {
+    fn the_second_number_of_schedstat_is_the_wait() {
         assert_eq!(parse(b"1234 567 8\n"), Some(567));
         assert_eq!(parse(b"1234\n"), None);
         assert_eq!(parse(b"1234 x 8\n"), None);
     }
 
     #[test]
-    fn the_kernel_is_asked_now_and_then() {
+    fn the_kernel_is_queried_at_most_every_10_ms() {
         let mut waited = RunQueueWait::new();
         let at = |ms: u64| Instant::ZERO + Span::from_millis(ms);
         let first = waited.read_if_due(at(10));

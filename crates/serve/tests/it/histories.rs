@@ -367,12 +367,12 @@ fn play(seed: u64) {
 }
 
 #[test]
-fn the_sum_is_never_more_than_there_is_and_all_get_their_parts_when_it_is_quiet() {
+fn parts_never_exceed_the_whole_and_settle_when_the_system_is_quiet() {
     (0..2_000).for_each(play);
 }
 
 #[test]
-fn what_a_dead_server_had_is_used_by_others_within_ten_seconds() {
+fn others_use_the_part_of_a_dead_server_within_ten_seconds() {
     for seed in 0..200 {
         let mut history = GatewayHistory::new(seed);
         (history.lost, history.events) = (0, BTreeSet::new());
@@ -401,7 +401,7 @@ fn a_hundred_thousand_histories_keep_the_sum() {
 }
 
 #[test]
-fn a_write_that_is_late_does_not_lower_what_is_used() {
+fn a_late_write_does_not_lower_the_part_in_use() {
     let mut member = GatewayMember::new(MemberConfig::default());
     let at = |ms| Instant::ZERO + Span::from_millis(ms);
     let lease = Lease(1);
@@ -459,7 +459,7 @@ fn a_write_that_is_late_does_not_lower_what_is_used() {
 }
 
 #[test]
-fn where_servers_state_different_minimums_the_least_is_split() {
+fn servers_with_different_minimums_split_the_smallest() {
     let mut member = GatewayMember::new(MemberConfig::default());
     let at = |ms| Instant::ZERO + Span::from_millis(ms);
     let stated = |bytes| StatedMinimum { bytes, requests: 0 };

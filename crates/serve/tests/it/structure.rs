@@ -80,7 +80,7 @@ fn only_front_ends_speak_a_protocol() {
 }
 
 #[test]
-fn rooms_use_those_below_them() {
+fn modules_use_only_lower_modules() {
     let place = |room: &str| ORDER.iter().position(|r| *r == room);
     let mut uses = 0;
     for (path, text) in sources() {

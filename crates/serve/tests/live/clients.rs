@@ -85,7 +85,7 @@ fn under_attack(programs: &[&str], test: impl Fn(&TestPlace<'_>)) {
 }
 
 #[test]
-fn fio_finds_what_several_jobs_have_written() {
+fn fio_verifies_the_writes_of_several_jobs() {
     under_attack(&["fio"], |place| {
         for (pattern, more) in [
             ("randwrite", "--fsync=16"),
@@ -240,7 +240,7 @@ fn qemu_io_reads_the_patterns_it_wrote() {
 }
 
 #[test]
-fn nbdkit_in_front_passes_everything_on() {
+fn copies_through_an_nbdkit_proxy_are_identical() {
     under_attack(&["nbdkit", "nbdcopy"], |place| {
         let (there, back) = (place.image("there", 8), place.file("back"));
         std::fs::write(&back, vec![0; SIZE]).unwrap();

@@ -119,7 +119,7 @@ fn call(
 }
 
 #[test]
-fn a_device_that_grows_is_a_larger_volume() {
+fn a_volume_grows_with_its_device() {
     let Some(disk) = TestLoopDevice::new() else {
         return;
     };
@@ -182,7 +182,7 @@ fn writes_of_clients_are_on_the_device() {
 }
 
 #[test]
-fn a_device_to_be_read_is_not_written_to() {
+fn writes_to_a_read_only_device_are_refused() {
     let Some(disk) = TestLoopDevice::new() else {
         return;
     };

@@ -38,7 +38,7 @@ fn honest(address: &ListenAddress) -> Duration {
 }
 
 #[test]
-fn three_thousand_silent_sockets_keep_nobody_out_for_a_second() {
+fn a_client_connects_within_a_second_beside_3000_silent_sockets() {
     room_for_many();
     let site = TestSite::start(ONE);
     for address in [&site.unix, &site.tcp] {
@@ -64,7 +64,7 @@ fn three_thousand_silent_sockets_keep_nobody_out_for_a_second() {
 }
 
 #[test]
-fn silent_sockets_that_are_renewed_all_the_time_keep_nobody_out() {
+fn a_client_connects_within_a_second_beside_renewed_silent_sockets() {
     room_for_many();
     log::listen();
     let site = TestSite::start(ONE);

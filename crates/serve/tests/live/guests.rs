@@ -193,7 +193,7 @@ fn sockets_come_and_go_with_their_volumes() {
 }
 
 #[test]
-fn a_socket_that_cannot_be_had_refuses_the_whole_change() {
+fn an_unavailable_socket_refuses_the_whole_change() {
     let mut site = TestSite::start(VOLUMES);
     std::fs::write(at(&site, "taken"), "not a socket").unwrap();
     let two = VOLUMES.to_owned() + &another("m", "m") + &another("n", "taken");
@@ -378,7 +378,7 @@ fn invalid_requests_get_a_status_and_the_queue_continues() {
 }
 
 #[test]
-fn a_queue_that_makes_no_sense_is_broken_and_others_go_on() {
+fn an_invalid_queue_is_broken_and_other_queues_continue() {
     let site = TestSite::start(VOLUMES);
     let mut guest = TestGuest::start(&at(&site, "alpha"), 2);
     let mut other = TestGuest::start(&at(&site, "alpha"), 1);
@@ -398,7 +398,7 @@ fn a_queue_that_makes_no_sense_is_broken_and_others_go_on() {
 }
 
 #[test]
-fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
+fn invalid_messages_are_refused_or_end_the_connection() {
     let site = TestSite::start(VOLUMES);
     let path = at(&site, "alpha");
     let table = |guest: u64, size: u64| [words(&[1, 0]), doubles(&[guest, size, 0, 0])].concat();
@@ -498,7 +498,7 @@ fn rings_outside_of_memory_break_their_queue_only() {
 }
 
 #[test]
-fn memory_that_is_taken_away_ends_the_connection_and_nothing_else() {
+fn removed_guest_memory_ends_only_its_own_connection() {
     let site = TestSite::start(VOLUMES);
     for name in ["alpha", "file"] {
         let path = at(&site, name);
@@ -689,7 +689,7 @@ fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
 /// A guest with one request at a time waits for the whole delay if answers are gathered. It does
 /// not wait under the rules that depend on the load.
 #[test]
-fn rules_for_calls_are_a_volumes_own() {
+fn each_volume_has_its_own_rule_for_calls() {
     let volume = |name: &str, calls: &str| {
         format!(
             "[volume.{name}]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\n\

@@ -94,7 +94,7 @@ fn malformed_input_ends_its_connection_with_a_line_in_the_log() {
 }
 
 #[test]
-fn others_get_what_they_were_promised_while_many_attack() {
+fn a_client_gets_its_min_while_many_others_attack() {
     let site =
         TestSite::start(&(DEMO.to_owned() + &volume("a", "40MB/s") + &volume("b", "40MB/s")));
     let mut data = Raw::open(&site.unix, "a").unwrap();
@@ -231,7 +231,7 @@ fn read_for_the_deaf(drive: &str, volume: &str) -> f64 {
 }
 
 #[test]
-fn answers_that_are_not_taken_are_no_more_than_configured() {
+fn unread_replies_stay_within_the_configured_limit() {
     let model = "model = { kind = \"null\", service = \"100us\", tags = 4, link = \"1GB/s\" }";
     // A volume in memory reads up to 1 MiB in one turn before the server checks the unsent answers.
     for (drive, volume, turn) in [
@@ -282,7 +282,7 @@ fn a_handshake_that_drips_is_cut_at_its_deadline() {
 }
 
 #[test]
-fn connections_over_the_limit_are_refused_and_those_below_stay() {
+fn connections_over_the_limit_are_refused_and_earlier_ones_stay() {
     let site = TestSite::start(&format!("[limits]\nconnections = 16\n{ONE}"));
     let mut honest = Raw::open(&site.unix, "v").unwrap();
     honest.write(1, 0, &pattern(4, 4096)).unwrap();

@@ -257,7 +257,7 @@ fn compare(
 /// late, and the server sees a client without requests. Therefore only one of eight runs has to be
 /// undisturbed.
 #[test]
-fn the_servers_seconds_are_those_that_the_client_has_seen() {
+fn server_and_client_agree_on_the_seconds_of_a_promise() {
     let mut said = Vec::new();
     for _ in 0..8 {
         // Next to the hog, the client gets a fifth of the link.
@@ -272,7 +272,7 @@ fn the_servers_seconds_are_those_that_the_client_has_seen() {
 /// The same comparison during floods of requests that move no data. `WEIR_DRAWS` sets the number of
 /// drawn mixes. For each mix, one of eight runs has to be undisturbed.
 #[test]
-fn the_servers_seconds_are_those_that_the_client_has_seen_beside_a_flood() {
+fn server_and_client_agree_on_the_seconds_during_a_flood() {
     let mixes = std::env::var("WEIR_DRAWS").map_or(2, |n| n.parse().unwrap());
     let config = CONFIG.replace(
         "policy = \"none\"",

@@ -161,7 +161,7 @@ impl Backend for PanickingStorage {
 }
 
 #[test]
-fn a_server_whose_shard_panics_does_not_run() {
+fn a_server_stops_when_a_shard_panics() {
     let directory = Temp::new();
     let options = ServerOptions {
         storage: |_: &Volume| Ok(Box::new(PanickingStorage)),

@@ -161,7 +161,7 @@ fn live(policy: &str, record: &Path, seconds: f64) {
 }
 
 #[test]
-fn what_was_decided_live_is_decided_again_to_the_byte_by_another_process() {
+fn another_process_repeats_live_decisions_to_the_byte() {
     let seconds = std::env::var("WEIR_TWIN_SECONDS").ok();
     let seconds = seconds.map_or(4.0, |s| s.parse().expect("WEIR_TWIN_SECONDS is a number"));
     for policy in ["contract", "bfq"] {

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_faster_drive_has_more_to_do_and_pauses_stay() {
+    fn playback_on_a_faster_drive_completes_more_and_keeps_think_times() {
         let (scenario, load, answered) = recorded(200_000_000, &Policy::contract());
         let twice = played(&load, &scenario, 400_000_000, false);
         let all = |bytes: &BTreeMap<GroupId, u64>| bytes.values().sum::<u64>();
@@ -245,7 +245,7 @@ mod tests {
     /// On a drive that takes longer than the recorded one, a client leaves while its request is in
     /// the drive. The removal of its group and the next client wait for that request.
     #[test]
-    fn clients_leave_when_they_did() {
+    fn clients_leave_as_recorded_even_with_requests_in_flight() {
         let mut config = Config::of(weir_core::elevator::Config::None);
         config.sizes.streams = 1;
         let load = record_of_visits(3, &config);

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_readable_agrees_with_a_scan() {
+    fn readable_pages_agree_with_a_scan() {
         let mut rng = weir_model::load::Rng::new(3);
         for _ in 0..2_000 {
             let mut cache = Cache::new(rng.range(1, 300));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_comes_and_goes() {
+    fn a_page_is_missing_then_being_read_then_present() {
         let mut cache = Cache::new(100);
         let [seven, eight] = [7, 8].map(|number| Fetch { client: 1, number });
         cache.fetch(seven, 60, 70);

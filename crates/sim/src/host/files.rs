@@ -95,7 +95,7 @@ mod tests {
     use weir_model::load::{Program, Region};
 
     #[test]
-    fn processes_whose_regions_overlap_have_one_file() {
+    fn processes_with_overlapping_regions_share_a_file() {
         let drive =
             weir_model::drive::DriveConfig::Null(weir_model::drive::null::NullConfig::demo());
         let mut scenario = Scenario::new("files", drive, Span::from_secs(1));

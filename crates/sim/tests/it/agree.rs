@@ -395,7 +395,7 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn metrics_and_records_come_to_the_same_verdicts() {
+fn metrics_and_records_have_the_same_verdicts() {
     let (first, draws) = (number("WEIR_FUZZ_SEED", 1), number("WEIR_DRAWS", 40));
     let (mut runs, mut clients, mut seconds, mut faults) = (0, 0, 0, Vec::new());
     for seed in first..first + draws {

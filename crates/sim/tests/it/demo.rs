@@ -32,7 +32,7 @@ fn table(results: &Results) -> String {
 }
 
 #[test]
-fn under_none_the_target_drowns_and_the_link_is_full() {
+fn the_target_starves_and_the_link_is_full_under_none() {
     let results = run(&scenario::demo(Span::from_secs(2)), &Policy::none());
     let target = &results.clients[0].meter;
     // Without a policy, the target has one of 31 requests in the drive, and a request of 4 KiB

@@ -44,7 +44,7 @@ fn program(requests: u64) -> Program {
 }
 
 #[test]
-fn a_run_ends_with_the_program_that_it_is_about() {
+fn a_run_ends_with_the_program_of_its_target() {
     let mut scenario = scenario();
     // 500 requests of 1 ms each, one at a time, without another client.
     let at = add(&mut scenario, "program", program(500));
@@ -129,7 +129,7 @@ fn an_abandoned_run_has_no_results() {
 }
 
 #[test]
-fn every_repetition_is_the_same_where_nothing_is_drawn() {
+fn repetitions_without_random_choices_are_identical() {
     let repeated = |program: Program| {
         let mut scenario = scenario();
         add(&mut scenario, "first", Program::sequential_reads(4096, 1));

@@ -126,7 +126,7 @@ impl Observer for ProcessWatch {
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_and_fdatasync_writes_before_it_flushes() {
+fn every_request_completes_once_and_fdatasync_writes_then_flushes() {
     for (scenario, control) in cases() {
         let what = format!("{} {} {control:?}", scenario.drive.name(), scenario.case);
         let (mut watch, mut auditors) = (ProcessWatch::default(), Auditors::new());

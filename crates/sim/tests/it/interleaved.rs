@@ -153,7 +153,7 @@ fn interleaved(elevator: elevator::Config, readers: u64) -> Vec<u64> {
 }
 
 #[test]
-fn interleaved_readers_are_nearly_as_fast_as_one_who_reads_all() {
+fn interleaved_readers_reach_90_percent_of_a_single_reader() {
     let alone: u64 = interleaved(bfq(true), 1).iter().sum();
     for readers in [3, 5] {
         let merged = interleaved(bfq(true), readers);
@@ -200,7 +200,7 @@ fn three() -> Readers {
 }
 
 #[test]
-fn one_of_several_that_share_a_queue_may_be_on_hold_for_a_while() {
+fn a_reader_of_a_shared_queue_may_be_on_hold_for_a_while() {
     let mut host = three();
     let stream = host.readers[1].0;
     host.layer.hold(host.at(), stream, true);
@@ -217,7 +217,7 @@ fn one_of_several_that_share_a_queue_may_be_on_hold_for_a_while() {
 }
 
 #[test]
-fn one_of_several_that_share_a_queue_may_give_up_and_leave() {
+fn a_reader_of_a_shared_queue_may_cancel_and_leave() {
     let mut host = three();
     for leaver in [2, 0] {
         let stream = host.readers[leaver].0;

@@ -89,7 +89,7 @@ fn a_server_processes_requests_one_after_the_other() {
 }
 
 #[test]
-fn a_stall_delays_what_ends_in_it_and_lengthens_the_turn_it_falls_into() {
+fn a_stall_delays_completions_and_lengthens_the_current_turn() {
     let mut program = Program::random_reads(4096, 1);
     program.start = Span::from_millis(1);
     let mut scenario = one(program);

@@ -56,7 +56,7 @@ fn bfq_set_up_for_bandwidth_gives_the_target_its_min_at_seven_tenths_of_the_tota
 }
 
 #[test]
-fn among_equals_nobody_is_idled_for() {
+fn equal_random_readers_are_not_idled_for() {
     let scenario = scenario::equal_random_readers(Span::from_secs(3));
     let all = run(&scenario, &Policy::none()).total.bytes();
     let results = run(&scenario, &Policy::contract());
@@ -102,7 +102,7 @@ fn shares_divide_the_drive_within_two_per_cent_and_every_second_within_ten() {
 /// A client that reads 4 KiB at a time competes with fifteen clients that sync each write, on a
 /// flash drive that each flush stops for a millisecond.
 #[test]
-fn a_contract_is_kept_beside_fifteen_who_sync() {
+fn a_contract_is_kept_beside_fifteen_clients_that_sync() {
     use scenario::{Interferers, TargetReads, compared, latency};
     let drive = weir_model::drive::DriveConfig::Ssd(weir_model::drive::ssd::SsdConfig {
         flush: Span::from_millis(1),

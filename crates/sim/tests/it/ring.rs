@@ -53,7 +53,7 @@ fn mean(results: &Results) -> u64 {
 }
 
 #[test]
-fn a_request_takes_what_each_step_of_it_costs() {
+fn the_latency_of_a_request_is_the_sum_of_its_steps() {
     let cost = Cost {
         request: us(3),
         response: us(2),
@@ -90,7 +90,7 @@ fn a_request_takes_what_each_step_of_it_costs() {
 }
 
 #[test]
-fn with_one_thread_the_drive_wakes_it_too() {
+fn a_shared_thread_wakes_for_completions_too() {
     let guest = Guest {
         threads: Threads::One,
         ..Guest::default()
@@ -105,7 +105,7 @@ fn with_one_thread_the_drive_wakes_it_too() {
 }
 
 #[test]
-fn what_is_too_long_for_the_ring_goes_in_pieces_and_is_answered_once() {
+fn a_request_too_long_for_the_ring_is_split_and_completed_once() {
     let mut scenario = reader(Guest::default(), 2);
     scenario.clients[0].program.size = Size::Fixed(100 * 1024);
     let results = play(&scenario);
@@ -118,7 +118,7 @@ fn what_is_too_long_for_the_ring_goes_in_pieces_and_is_answered_once() {
 }
 
 #[test]
-fn a_plug_tells_of_many_requests_at_once() {
+fn a_plug_reduces_kicks_by_submitting_many_requests_at_once() {
     let kicks = |plug| {
         let mut scenario = reader(
             Guest {
@@ -150,7 +150,7 @@ fn two_at_once(ring: GuestRing) -> Results {
 }
 
 #[test]
-fn before_2011_what_came_second_waited_for_the_first() {
+fn a_second_request_waits_for_the_first_in_xen_before_2011() {
     let (old, new) = (
         two_at_once(GuestRing::XenBefore2011),
         two_at_once(GuestRing::Xen),
@@ -204,7 +204,7 @@ fn with_calls(calls: CallTiming, depth: u32) -> (u64, f64) {
 }
 
 #[test]
-fn one_request_at_a_time_is_not_delayed_by_policies_that_adapt() {
+fn adaptive_call_policies_do_not_delay_requests_at_depth_one() {
     let at_once = with_calls(CallTiming::AtOnce, 1);
     for calls in [CallTiming::Vic, CallTiming::Spdk(us(10))] {
         assert_eq!(with_calls(calls, 1), at_once, "{calls}");
@@ -212,7 +212,7 @@ fn one_request_at_a_time_is_not_delayed_by_policies_that_adapt() {
 }
 
 #[test]
-fn with_32_at_a_time_a_quarter_of_the_calls_is_enough() {
+fn at_most_a_quarter_of_the_calls_is_needed_at_depth_32() {
     for calls in [
         CallTiming::Delay {
             time: us(100),
@@ -337,7 +337,7 @@ fn drawn(seed: u64) -> Scenario {
 }
 
 #[test]
-fn whatever_it_costs_everything_is_answered_once_and_nobody_sleeps_with_work() {
+fn every_request_completes_once_and_no_thread_sleeps_with_work() {
     for seed in 0..400 {
         let scenario = drawn(seed);
         let results = play(&scenario);
@@ -367,7 +367,7 @@ fn a_run_is_the_same_each_time() {
 }
 
 #[test]
-fn nothing_is_counted_before_the_measurement_begins() {
+fn ring_counters_exclude_the_warm_up() {
     let mut scenario = reader(Guest::default(), 1);
     let whole: Rings = play(&scenario).rings.unwrap();
     scenario.warm_up = Span::from_millis(500);

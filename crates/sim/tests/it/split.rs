@@ -41,7 +41,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn alone_a_request_is_served_at_once() {
+fn a_request_without_contention_is_served_at_once() {
     let results = streams(&[1], &Policy::none());
     let split = split(&results, 0);
     // 30 us of service and 524.288 us of transfer.
@@ -54,7 +54,7 @@ fn alone_a_request_is_served_at_once() {
 }
 
 #[test]
-fn among_others_it_waits_in_the_drives_queue() {
+fn a_request_among_others_waits_in_the_drives_queue() {
     let results = streams(&[4, 4], &Policy::none());
     for client in 0..2 {
         let split = split(&results, client);
@@ -69,7 +69,7 @@ fn among_others_it_waits_in_the_drives_queue() {
 }
 
 #[test]
-fn where_bfq_idles_for_one_the_other_waits_behind_it() {
+fn a_stream_waits_while_bfq_idles_for_the_other_stream() {
     let bfq = compared("bfq");
     let results = streams(&[1, 1], &bfq);
     for client in 0..2 {
@@ -81,7 +81,7 @@ fn where_bfq_idles_for_one_the_other_waits_behind_it() {
 }
 
 #[test]
-fn parts_are_parts_on_every_drive_under_every_control() {
+fn idling_and_queueing_are_parts_of_the_latency_on_every_drive() {
     let drives = [
         weir_model::drive::DriveConfig::Ssd(ssd::SsdConfig::generic()),
         weir_model::drive::DriveConfig::Hdd(hdd::HddConfig::generic()),

@@ -74,7 +74,7 @@ fn played(scenario: &Scenario, policy: &Policy, seen: &mut AcceptedRequests) -> 
 }
 
 #[test]
-fn a_read_of_a_mebibyte_takes_four_tags_under_a_policy_of_linux_and_is_one_request_under_ours() {
+fn a_read_of_1_mib_is_four_requests_under_linux_and_one_under_weir() {
     let mut scenario = scenario(1);
     let read = Program {
         requests: Some(1),
@@ -221,7 +221,7 @@ fn drawn(seed: u64) -> Scenario {
 }
 
 #[test]
-fn whatever_is_refused_or_given_up_every_read_and_write_is_over_once_and_whole() {
+fn reads_and_writes_complete_once_and_whole_despite_cancellations() {
     let (mut refused, mut failed) = (0, 0);
     let policies = [
         "none",

@@ -56,7 +56,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_repetition_others() {
 }
 
 #[test]
-fn watching_changes_nothing() {
+fn observers_do_not_change_a_run() {
     let scenario = scenario::demo(Span::from_millis(50));
     for policy in policies() {
         let alone = SimRun::new(&scenario, &policy, 0)
@@ -320,7 +320,7 @@ fn program(rng: &mut Rng) -> Program {
 }
 
 #[test]
-fn whatever_the_scenario_every_request_is_answered_once() {
+fn every_request_of_a_drawn_scenario_completes_once() {
     for seed in 0..600 {
         let scenario = drawn(seed);
         for policy in policies() {

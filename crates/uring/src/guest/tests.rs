@@ -132,7 +132,7 @@ fn a_range_over_two_regions_is_two_slices_and_a_gap_is_none() {
 }
 
 #[test]
-fn memory_that_is_taken_away_reads_as_zeroes_and_is_marked() {
+fn truncated_guest_memory_reads_as_zeroes_and_is_marked_broken() {
     let file = memory(4 * PAGE);
     let mapping = Mapping::new(&file, 0, 4 * PAGE).unwrap();
     let other = Mapping::new(memory(PAGE), 0, PAGE).unwrap();

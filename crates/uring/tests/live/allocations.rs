@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 #[test]
-fn nothing_is_allocated_for_an_operation() {
+fn an_operation_allocates_no_memory() {
     let Some(mut ring) = open(&config(Backend::Uring)) else {
         return;
     };

@@ -5,18 +5,18 @@ use crate::common::{TempFile, filled, next, pattern};
 use weir_uring::{AnyRing, Errno, Fallocate, Header, RejectReason, Ring, Segment, Sync};
 
 on_both_rings!(
-    what_is_written_is_read,
+    writes_are_read_back,
     parts_of_one_buffer_are_written_at_the_same_time,
     a_read_ends_where_the_file_ends,
     ranges_are_zeroed_and_kept,
     flushes_complete,
-    errors_are_told_with_the_buffer,
-    what_makes_no_sense_is_rejected_with_the_buffer,
-    a_full_ring_says_so,
-    a_file_stays_open_for_what_is_queued_on_it,
+    a_failed_operation_returns_its_buffer,
+    an_invalid_operation_is_rejected_with_its_buffer,
+    a_full_ring_rejects_operations_until_a_completion,
+    a_file_stays_open_for_its_queued_operations,
 );
 
-fn what_is_written_is_read(mut ring: AnyRing) {
+fn writes_are_read_back(mut ring: AnyRing) {
     let temp = TempFile::new(1 << 20);
     let file = temp.direct();
     // The last write is beyond the end of the file, which grows.
@@ -120,7 +120,7 @@ fn flushes_complete(mut ring: AnyRing) {
     }
 }
 
-fn errors_are_told_with_the_buffer(mut ring: AnyRing) {
+fn a_failed_operation_returns_its_buffer(mut ring: AnyRing) {
     let file = TempFile::new(4096).write_only();
     ring.read(1, &file, 0, filled(&ring, 4096, 5)).unwrap();
     let read = next(&mut ring);
@@ -132,7 +132,7 @@ fn errors_are_told_with_the_buffer(mut ring: AnyRing) {
     assert_eq!(next(&mut ring).result, Err(Errno::INVAL));
 }
 
-fn what_makes_no_sense_is_rejected_with_the_buffer(mut ring: AnyRing) {
+fn an_invalid_operation_is_rejected_with_its_buffer(mut ring: AnyRing) {
     let file = TempFile::new(4096).direct();
     let mut empty = filled(&ring, 4096, 0);
     empty.set_window(5..5);
@@ -159,7 +159,7 @@ fn what_makes_no_sense_is_rejected_with_the_buffer(mut ring: AnyRing) {
     assert_eq!(ring.in_flight(), 0);
 }
 
-fn a_full_ring_says_so(mut ring: AnyRing) {
+fn a_full_ring_rejects_operations_until_a_completion(mut ring: AnyRing) {
     let temp = TempFile::new(64 * 4096);
     let file = temp.direct();
     // Fill the ring, whose capacity is 32.
@@ -191,7 +191,7 @@ fn a_full_ring_says_so(mut ring: AnyRing) {
     assert!((0..32).all(|block| temp.bytes()[block * 4096] == block as u8));
 }
 
-fn a_file_stays_open_for_what_is_queued_on_it(mut ring: AnyRing) {
+fn a_file_stays_open_for_its_queued_operations(mut ring: AnyRing) {
     let temp = TempFile::new(0);
     let file = temp.direct();
     ring.write(0, &file, 0, filled(&ring, 4096, 1).into_shared(), Sync::No)

@@ -9,7 +9,7 @@ use rustix::fs::MemfdFlags;
 use weir_uring::{AnyRing, Errno, GuestSlice, Handle, Mapping, Payload, Ring, Sync};
 
 on_both_rings!(
-    what_a_guest_writes_is_read_by_a_guest,
+    writes_from_guest_memory_are_read_back_into_guest_memory,
     memory_that_was_taken_away_is_an_error,
     a_mapping_lives_until_its_last_operation_has_ended,
     events_are_signalled_and_taken,
@@ -29,7 +29,7 @@ fn slices(mapping: &Mapping, parts: &[(u64, u32)]) -> Vec<GuestSlice> {
     parts.iter().copied().map(slice).collect()
 }
 
-fn what_a_guest_writes_is_read_by_a_guest(mut ring: AnyRing) {
+fn writes_from_guest_memory_are_read_back_into_guest_memory(mut ring: AnyRing) {
     let temp = TempFile::new(1 << 20);
     let file = temp.direct();
     let guest = Mapping::new(memory(16 * PAGE), 0, 16 * PAGE).unwrap();

@@ -15,8 +15,8 @@ on_both_rings!(
     another_thread_wakes_the_ring,
     a_wake_up_before_the_wait_is_not_lost,
     wake_ups_come_one_by_one,
-    an_exhausted_arena_says_so,
-    dropping_a_ring_ends_what_is_in_flight,
+    an_exhausted_arena_has_memory_again_after_a_buffer_is_dropped,
+    dropping_a_ring_ends_operations_in_flight,
     buffers_outlive_their_ring,
     forgetting_a_ring_leaks_and_corrupts_nothing,
     a_buffer_of_another_arena_works,
@@ -115,7 +115,7 @@ fn wake_ups_come_one_by_one(mut ring: AnyRing) {
     thread.join().unwrap();
 }
 
-fn an_exhausted_arena_says_so(mut ring: AnyRing) {
+fn an_exhausted_arena_has_memory_again_after_a_buffer_is_dropped(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     let mut bufs: Vec<_> = std::iter::from_fn(|| ring.arena().alloc(1 << 16)).collect();
     // The arena of 4 MiB has room for 64 buffers of 64 KiB, and the ring itself may use one of
@@ -132,7 +132,7 @@ fn an_exhausted_arena_says_so(mut ring: AnyRing) {
     assert!(ring.arena().alloc(1 << 16).is_some());
 }
 
-fn dropping_a_ring_ends_what_is_in_flight(mut ring: AnyRing) {
+fn dropping_a_ring_ends_operations_in_flight(mut ring: AnyRing) {
     let arena = ring.arena().clone();
     // An unused ring of the same kind tells how much of an arena a ring itself uses.
     let before = {
@@ -244,7 +244,7 @@ fn the_backend_is_chosen() {
 }
 
 #[test]
-fn as_much_is_registered_as_is_asked_for() {
+fn the_configured_amount_of_memory_is_registered() {
     for (bytes, expected) in [
         (usize::MAX, Registration::Full),
         // The arena has 4 MiB, so 1 MiB is a part of it.

@@ -6,11 +6,11 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use weir_uring::{AnyRing, Backend, IoRingConfig, Registration, Ring, Sync};
 
 #[test]
-fn as_much_is_registered_as_is_permitted() {
+fn only_the_permitted_amount_of_memory_is_registered() {
     // The test runs in a process of its own, because the limit and the capability belong to the
     // process.
     if std::env::var_os("WEIR_TEST_MEMLOCK").is_none() {
-        let name = "memlock::as_much_is_registered_as_is_permitted";
+        let name = "memlock::only_the_permitted_amount_of_memory_is_registered";
         let status = std::process::Command::new(std::env::current_exe().unwrap())
             .args([name, "--exact"])
             .env("WEIR_TEST_MEMLOCK", "1")

@@ -165,7 +165,7 @@ proptest! {
     /// A file has the bytes of the model. The ranges of a batch are disjoint, because operations
     /// are not ordered.
     #[test]
-    fn a_file_is_its_bytes(
+    fn file_operations_agree_with_a_model_of_bytes(
         config in rings(),
         batches in proptest::collection::vec(proptest::collection::vec(step(), 1..16), 1..8),
     ) {
@@ -233,10 +233,10 @@ fn segments(ring: &AnyRing, at: usize, bytes: usize, piece: usize) -> (Vec<Segme
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// A stream arrives in order and once. Both ends are on one ring, the socket buffers are small,
-    /// and receives are cancelled in flight.
+    /// Both ends are on one ring, the socket buffers are small, and receives are cancelled in
+    /// flight.
     #[test]
-    fn a_stream_is_its_bytes(
+    fn a_stream_arrives_in_order_and_once(
         config in rings(),
         sends in sends(),
         windows in proptest::collection::vec((1..9000usize, any::<bool>(), 0..8u8), 1..20),

@@ -7,23 +7,23 @@ use crate::common::{filled, next, pair, pattern, pending, recv};
 use weir_uring::{AnyRing, Errno, FillMode, Handle, Header, RejectReason, Ring, Segment};
 
 on_both_rings!(
-    what_arrives_is_received,
+    sent_bytes_are_received,
     a_full_window_is_waited_for,
     the_end_of_the_stream_is_zero_bytes,
     a_reply_is_a_header_and_data,
     tcp_works_as_well,
     a_peer_that_went_is_an_error,
-    one_operation_a_direction,
+    a_socket_has_at_most_one_operation_per_direction,
     a_pending_receive_is_cancelled,
     a_pending_send_is_cancelled,
-    an_old_name_cancels_nothing,
+    an_old_id_cancels_no_operation,
     shutdown_ends_a_pending_receive,
-    a_socket_stays_open_for_what_is_pending_on_it,
-    readiness_is_told_once,
+    a_socket_stays_open_for_its_pending_operations,
+    readiness_is_reported_once,
     a_non_blocking_socket_is_waited_for,
 );
 
-fn what_arrives_is_received(mut ring: AnyRing) {
+fn sent_bytes_are_received(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     let mut buf = filled(&ring, 4096, 0);
     buf.set_window(100..200);
@@ -168,7 +168,7 @@ fn a_peer_that_went_is_an_error(mut ring: AnyRing) {
     assert_eq!(sent.payload.bytes(), 100_000);
 }
 
-fn one_operation_a_direction(mut ring: AnyRing) {
+fn a_socket_has_at_most_one_operation_per_direction(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     recv(&mut ring, 1, &socket, 10, FillMode::Any);
     let rejected = ring
@@ -230,7 +230,7 @@ fn a_pending_send_is_cancelled(mut ring: AnyRing) {
     assert_eq!(cancelled.payload.bytes(), 1_000_000);
 }
 
-fn an_old_name_cancels_nothing(mut ring: AnyRing) {
+fn an_old_id_cancels_no_operation(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     let old = ring
         .send(1, &socket, vec![Header::new([1]).into()])
@@ -253,7 +253,7 @@ fn shutdown_ends_a_pending_receive(mut ring: AnyRing) {
     assert_eq!(peer.read(&mut [0]).unwrap(), 0);
 }
 
-fn a_socket_stays_open_for_what_is_pending_on_it(mut ring: AnyRing) {
+fn a_socket_stays_open_for_its_pending_operations(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     recv(&mut ring, 1, &socket, 10, FillMode::Any);
     drop(socket);
@@ -264,7 +264,7 @@ fn a_socket_stays_open_for_what_is_pending_on_it(mut ring: AnyRing) {
     assert_eq!(peer.read(&mut [0]).unwrap(), 0);
 }
 
-fn readiness_is_told_once(mut ring: AnyRing) {
+fn readiness_is_reported_once(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     ring.poll_readable(1, &socket).unwrap();
     pending(&mut ring);

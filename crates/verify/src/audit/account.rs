@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_takes_its_part_of_what_is_owed() {
+    fn a_pause_reduces_the_owed_amount() {
         let mut account = OwedAccount::default();
         // First window: 250 ms with requests, 500 ms without, and 250 ms with requests again.
         account.advance(at(0), at(250), 1_000, true);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_is_not_much_longer_than_a_second_where_much_happens() {
+    fn a_stretch_with_many_events_is_about_a_second_long() {
         let mut account = OwedAccount::default();
         // Points every millisecond: a window may begin at any of them.
         for ms in 0..3_000 {

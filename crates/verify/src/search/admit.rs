@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn admission_accepts_what_was_drawn_and_scaled_and_nothing_grows() {
+    fn admission_accepts_scaled_cases_and_scaling_raises_no_promise() {
         let (mut scaled, mut same) = (0, 0);
         // Eight cases of each kind of drive.
         for seed in 500..524 {
@@ -166,7 +166,7 @@ mod tests {
     const SLOW: &str = "drives = [{ kind = \"null\", service = \"170ms\", tags = 1, queues = 1, command = \"128KiB\" }]";
 
     #[test]
-    fn one_factor_scales_all_promises_with_the_pace_of_realtime_clients() {
+    fn all_promises_and_realtime_paces_are_scaled_by_the_same_factor() {
         let mut case = reader(
             &format!("duration = \"4s\"\n{SLOW}"),
             "class = \"realtime\"\nmax = { bandwidth = \"400kB/s\" }\nrate_process = \"poisson\"\nrate = \"200kB/s\"\n\
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_next_to_nothing_is_left_of_is_still_a_max_and_fits_into_the_tenants_promise() {
+    fn a_scaled_max_stays_set_and_scaled_parts_fit_into_the_whole() {
         // A factor of 1/2,000 leaves less than one of each amount.
         let mut realtime = Contract::DEFAULT.class(Class::Realtime).min_iops(3);
         (realtime.max.bandwidth, realtime.max.read_iops) = (1_000, 9);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_second_of_a_promise_is_judged_by_as_many_hundredths_of_it() {
+    fn every_second_is_judged_by_the_given_percentage_of_the_promise() {
         let with = |min: u64, hundredths| {
             let case = reader("duration = \"3s\"", &format!("min = \"{min}B/s\""));
             judged_by(&case, hundredths)
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_where_these_were_promised() {
+    fn a_promise_in_requests_counts_requests() {
         let judged = judged("duration = \"1s\"", "min_iops = 1000");
         // A request takes 46,384 ns, so that about 21,559 are served in a second.
         assert_eq!((judged[0].owed, judged[0].is_kept()), (1000, true));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_of_requests_owes_nothing_to_one_of_bytes_before_it() {
+    fn a_promise_of_requests_inherits_no_debt_of_a_promise_of_bytes() {
         let min = 2 * RATE;
         let more = format!(
             "min = \"{min}B/s\"\n[[change]]\nwhen = \"2s\"\nwhose = \"a\"\nmin_iops = 20000"
@@ -210,7 +210,7 @@ mod tests {
     /// A request ends every 600 ms. The one in flight at the end of the first second is credited to
     /// it, and not again to the second one.
     #[test]
-    fn a_second_that_is_left_out_pays_for_the_request_that_it_began_with() {
+    fn a_request_is_not_credited_to_two_seconds() {
         let min = "min = \"106250B/s\"";
         let mut case = reader(
             "duration = \"3s\"\n\
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_of_freezes_changes_comings_and_goings_are_left_out() {
+    fn seconds_with_freezes_changes_arrivals_or_departures_are_left_out() {
         let with = |head: &str, more: &str| {
             let head = format!("duration = \"6s\"\n{head}");
             seconds(&judged(&head, &format!("min = \"1MB/s\"\n{more}")))

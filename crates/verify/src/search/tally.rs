@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_counted_in_totals_only() {
+    fn infeasible_runs_count_only_in_totals() {
         let mut all = vec![outcome(1.0), outcome(0.5), outcome(0.7)];
         // The third run cannot keep its promises, and must count only in the totals.
         all[2].feasible = false;
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_in_the_column_of_what_is_promised_and_in_the_block_of_its_kind() {
+    fn a_run_is_in_the_column_of_its_promises_and_the_block_of_its_drive() {
         // Values at both sides of the columns' bounds, and one run on a disk.
         let parts = [0.5, 0.500_001, 0.9, 0.900_001, 0.0];
         let mut all: Vec<TrialOutcome> = parts
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_are_held_against_bfq_where_both_keep_all() {
+    fn totals_are_compared_with_bfq_if_both_keep_all_promises() {
         let mut all = [0.5, 1.0, 1.1, 1.2, 1.3].map(|total| TrialOutcome {
             bfq_keeps: true,
             total_bfq: Some(total),
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn realtime_clients_are_short_beside_all_if_not_beside_promised_ones() {
+    fn a_realtime_client_is_short_only_if_its_max_is_feasible() {
         let mut one = outcome(1.0);
         // Short and feasible, short and not feasible, not short, and short and feasible again.
         let parts = [(0.89, 0.9), (0.5, 0.89), (0.9, 1.0), (0.7, 1.0)];
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_findings_where_nobody_looked() {
+    fn findings_are_counted_only_in_audited_runs() {
         let mut all = [outcome(1.0)];
         assert_eq!(row(&all, "runs with auditors'"), "- - 0");
         all[0].audited = true;
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_has_a_name_and_the_worst_stands_first() {
+    fn every_failure_has_a_name_and_the_worst_is_listed_first() {
         for failure in SearchFailure::ALL {
             assert_eq!(SearchFailure::find(failure.name()), Some(failure));
         }

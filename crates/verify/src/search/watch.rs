@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_the_host_cuts_is_one() {
+    fn a_request_split_by_the_host_counts_once() {
         // A request of 1 MiB takes 8 commands of 128 KiB in 10 ms each, so that two seconds serve
         // 25 requests.
         let case = reader(

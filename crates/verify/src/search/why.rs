@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_whose_time_would_have_been_enough() {
+    fn the_cause_is_the_first_with_enough_time_for_the_deficit() {
         // The first figure is the time that is lacking. The cause is the first of the others whose
         // sum reaches it.
         assert_eq!(cause(300, 300, 200, 100, 100), BreachCause::Unpromised);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_the_second_is_accounted_for() {
+    fn the_parts_of_a_second_add_up_to_the_second() {
         let case = case();
         let why = why(&case)
             .unwrap()

@@ -164,7 +164,7 @@ fn a_tag_used_twice_is_noticed_by_tags() {
 }
 
 #[test]
-fn lost_notices_are_noticed_by_flow() {
+fn lost_pause_and_resume_outputs_are_noticed_by_flow() {
     for lost in [
         |output: &Output| matches!(output, Output::Resume(_)),
         |output: &Output| matches!(output, Output::Pause(_)),

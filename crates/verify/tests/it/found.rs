@@ -119,7 +119,7 @@ fn a_realtime_client_leaves_the_drive_as_busy() {
 }
 
 #[test]
-fn a_realtime_client_starves_nobody() {
+fn a_realtime_client_starves_no_other_client() {
     let tried = beside_realtime();
     tried.assert_kept();
     // The max of the realtime client is 25 MB/s, of which a second may lack 1 %.
@@ -144,7 +144,7 @@ fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
 /// Client 3 reads a page every millisecond or two, which is far less than its share. BFQ idles for
 /// that client, at the cost of a quarter of the total.
 #[test]
-fn the_idle_class_takes_nobodys_turn() {
+fn the_idle_class_does_not_delay_a_sporadic_reader() {
     let tried = run_found("idle-class");
     let bfq = tried.rate_in(&tried.trial.reference.bfq, 3);
     // In its worst second, the client must get a quarter of what BFQ gives it on average.
@@ -219,7 +219,7 @@ fn beside_fifteen_files(min: u64) -> AuditedTrial {
 }
 
 #[test]
-fn what_a_promise_of_random_reads_leaves_of_a_disk_grows_as_it_shrinks() {
+fn a_smaller_promise_of_random_reads_leaves_more_of_a_disk() {
     let [more, less] = [400_000, 200_000].map(beside_fifteen_files);
     more.assert_kept();
     less.assert_kept();
@@ -265,7 +265,7 @@ fn promises_that_are_exceeded_cost_nothing() {
 /// The promise leaves 150 MB/s. The tenant's share is an eleventh of these, all of which is due to
 /// the member without a promise.
 #[test]
-fn a_member_has_what_the_tenants_share_leaves_it_beside_a_promised_one() {
+fn a_member_gets_the_share_of_its_tenant_beside_a_promised_member() {
     let tried = run_found("member-beside-promised");
     tried.assert_kept();
     tried.assert_total();
@@ -285,14 +285,14 @@ fn an_idle_member_waits_no_longer_than_any_of_the_idle_class() {
 }
 
 #[test]
-fn a_member_beside_one_that_is_promised_something_is_served_on_a_disk() {
+fn a_member_beside_a_promised_member_is_served_on_a_disk() {
     let tried = run_found("member-past-its-part");
     tried.assert_kept();
     assert!(tried.rate(1) >= 10_000_000, "{}", tried.rate(1));
 }
 
 #[test]
-fn a_client_that_syncs_gets_its_min_beside_what_others_write() {
+fn a_client_that_syncs_gets_its_min_beside_writes_of_others() {
     let tried = run_found("writes-before-a-flush");
     tried.assert_kept();
     tried.assert_rate(0, 100_000);
@@ -366,7 +366,7 @@ fn pieces_are_not_cut_where_that_makes_the_drive_do_less() {
 }
 
 #[test]
-fn a_promised_write_is_not_cut_into_two_that_take_as_long_each() {
+fn a_promised_write_is_not_split_without_a_gain() {
     run_found("write-not-cut").assert_kept();
 }
 
@@ -380,7 +380,7 @@ fn a_stream_of_small_requests_is_waited_for_before_anything_is_known_of_the_disk
 /// The flushes of this client wait for the data that the other one has put into the drive's buffer.
 /// Without a bound on that data, it got 3 % of its min.
 #[test]
-fn others_writes_leave_a_promised_client_short_flushes() {
+fn writes_of_others_leave_a_promised_client_short_flushes() {
     let tried = run_found("short-flushes");
     tried.assert_kept();
     tried.assert_rate(1, 20_000_000);

@@ -53,7 +53,7 @@ fn the_same_seed_is_the_same_run() {
 }
 
 #[test]
-fn random_operations_keep_nobody_of_the_idle_class_waiting() {
+fn random_operations_do_not_starve_the_idle_class() {
     let mut seeds = RandomDecisions::new(4);
     for _ in 0..4_000 {
         let mut random = RandomDecisions::new(seeds.bits());

@@ -114,7 +114,7 @@ fn empty(drive: &str, seconds: u64) -> SearchCase {
 /// A disk reads its inner end at half the rate, so that a client must be measured at the same
 /// position alone and among others.
 #[test]
-fn a_client_alone_is_where_it_is_among_all() {
+fn a_client_has_the_same_position_alone_and_among_all() {
     let mut case = empty("hitachi-hts72755", 2);
     for (name, gib) in [("outer", 400), ("inner", 40)] {
         let program = Program::random_reads(128 << 10, 1);
@@ -137,7 +137,7 @@ fn a_client_alone_is_where_it_is_among_all() {
 
 /// The case fails under every policy, because one of its clients is impossible.
 #[test]
-fn a_case_shrinks_to_what_fails() {
+fn a_case_shrinks_to_its_failing_client() {
     let mut case = empty("plextor-px-256m5s", 3);
     let small = Program::random_reads(4096, 1);
     let large = Program {

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_extent_is_its_length_and_its_state() {
+    fn extents_survive_encoding() {
         let extent = |length, flags| Extent { length, flags };
         let hole = extent(512, ExtentFlags::HOLE | ExtentFlags::ZERO);
         let bytes = [0, 0, 2, 0, 0, 0, 0, 3];

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_end_is_enospc_for_writes_and_einval_for_the_rest() {
+    fn requests_beyond_the_end_are_enospc_for_writes_and_otherwise_einval() {
         for command in RANGED {
             // The export has 1 MiB: begins at the end, extends beyond the end, lies far beyond it.
             for (offset, length) in [(1 << 20, 512), ((1 << 20) - 512, 1024), (1 << 40, 512)] {
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn read_only_is_eperm_even_for_what_was_not_offered() {
+    fn writes_to_a_read_only_export_are_eperm_even_if_not_offered() {
         let read_only = RuleSettings {
             flags: TransmissionFlags::READ_ONLY,
             meta_allocation: false,

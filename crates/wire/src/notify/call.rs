@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vics_ratio_is_the_papers_at_each_step() {
+    fn the_ratio_of_vic_matches_the_paper_at_each_step() {
         let vic = Vic::default();
         let steps = [
             (0, (1, 1)),
@@ -393,9 +393,9 @@ mod tests {
         }
     }
 
-    /// The limits apply exactly at their time and with their last response.
+    /// The limits are 50 us and three responses.
     #[test]
-    fn limits_hold_to_the_point() {
+    fn limits_apply_exactly_at_their_time_and_count() {
         let most = Gather {
             count: 3,
             delay: Span::from_micros(50),

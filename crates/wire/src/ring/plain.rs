@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_over_two_regions_is_whole() {
+    fn a_range_over_two_regions_is_read_and_written_whole() {
         let guest = two();
         let written: Vec<u8> = (0..=255).collect();
         guest.write(0x1f80, &written).expect("both regions");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_and_ends_are_outside() {
+    fn ranges_in_gaps_and_beyond_the_end_are_refused() {
         let guest = two();
         for (address, length) in [
             (0, 1),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_byte_there_is_can_be_the_guests() {
+    fn a_guest_region_may_contain_the_last_address() {
         let mut guest = Regions::new();
         guest.add(u64::MAX - 15, Memory::new(16));
         assert_eq!(guest.check(u64::MAX - 15, 16), Ok(()));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_and_numbers_are_the_same_memory() {
+    fn byte_and_word_accesses_see_the_same_memory() {
         let whole = Memory::new(23);
         // The part begins within a word, and the memory ends within one.
         let part = whole.part(2, 21);
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "22 bytes at 0 of 21")]
-    fn a_part_ends_where_it_ends() {
+    fn a_read_beyond_the_end_of_a_part_panics() {
         Memory::new(23).part(2, 21).read(0, &mut [0; 22]);
     }
 

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_the_kernel() {
+    fn command_numbers_match_the_kernel() {
         // The values that a C compiler computes for _IOWR('u', 0x20, struct ublksrv_io_cmd) and the
         // command after it.
         assert_eq!((FETCH, COMMIT_AND_FETCH), (0xc010_7520, 0xc010_7521));

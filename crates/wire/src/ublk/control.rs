@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_comes_back_as_it_was_said() {
+    fn device_information_survives_encoding() {
         let device = DeviceInfo {
             number: 7,
             ..DeviceInfo::new(2, 32, 1 << 20, 0x57e1_0000_0000_0001).recoverable()

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_what_the_kernel_means() {
+    fn descriptors_are_parsed_as_the_kernel_defines_them() {
         let parse = |word, sectors, first| {
             let descriptor = descriptor(word, sectors, first);
             UblkRequest::parse(&descriptor, &RULES)
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_where_that_is_forbidden() {
+    fn writes_to_a_read_only_device_are_refused() {
         let rules = UblkRules {
             read_only: true,
             ..RULES
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_where_the_driver_has_them() {
+    fn payload_and_descriptor_offsets_match_the_driver() {
         assert_eq!(payload_offset(0, 0), 1 << 31);
         // Each tag has 2^25 bytes (32 MiB), and each queue 2^16 tags.
         assert_eq!(payload_offset(0, 1), (1 << 31) + (32 << 20));

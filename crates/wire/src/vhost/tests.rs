@@ -117,7 +117,7 @@ fn a_configuration_space_is_answered_with_its_place_or_with_nothing() {
 }
 
 #[test]
-fn in_flight_memory_is_answered_in_the_length_of_the_request() {
+fn a_reply_about_in_flight_memory_has_the_length_of_its_request() {
     let inflight = Inflight {
         size: 4096,
         offset: 0,
@@ -473,7 +473,7 @@ fn invalid_regions_have_errors_of_their_own() {
 proptest! {
     /// An address is found in a region exactly if all of its bytes are in the region.
     #[test]
-    fn addresses_are_found_where_they_are(
+    fn an_address_is_found_only_in_a_region_with_all_its_bytes(
         user in any::<u64>(), size in 1u64.., address in any::<u64>(), length in any::<u64>(),
     ) {
         let region = Region { guest: 0, size, user, offset: 0 };

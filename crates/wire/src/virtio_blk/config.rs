@@ -74,7 +74,7 @@ mod tests {
 
     /// Offsets as in the specification's `struct virtio_blk_config` (virtio 1.2, section 5.2.4).
     #[test]
-    fn the_bytes_stand_where_the_specification_has_them() {
+    fn the_configuration_space_has_the_offsets_of_the_specification() {
         let config = ConfigSpace {
             capacity: 0x0102_0304_0506_0708,
             segments: 0x1112_1314,

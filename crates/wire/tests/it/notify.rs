@@ -191,7 +191,7 @@ proptest! {
 }
 
 #[test]
-fn kicks_without_work_are_answered_later_and_later() {
+fn empty_kicks_are_checked_with_growing_delays() {
     let jiffy = Span::from_millis(4);
     let policy = KickPolicy::Throttle {
         interval: Span::ZERO,
@@ -239,7 +239,7 @@ fn kicks_without_work_are_answered_later_and_later() {
 }
 
 #[test]
-fn a_time_that_is_over_is_not_waited_for() {
+fn a_wait_that_has_already_elapsed_is_skipped() {
     // The work takes as long as the sleep would, from 10 us to 210 us, so the queue arms at once.
     let mut kicks = Kicks::new(KickPolicy::Sleep { span: span(200) });
     kicks.enable(us(0));
@@ -294,7 +294,7 @@ fn vic_delays_nothing_below_its_rate() {
 }
 
 #[test]
-fn no_policy_delays_a_request_for_more_than_two_seconds() {
+fn policies_delay_a_request_by_at_most_two_seconds() {
     // Each time of a policy counts as at most one second, so these times are in fact one second.
     let ever = Span::MAX;
     let throttle = KickPolicy::Throttle {
@@ -401,7 +401,7 @@ fn adaptive() -> [CallPolicy; 2] {
 }
 
 #[test]
-fn at_depth_one_no_adaptive_policy_delays_anything_below_its_threshold() {
+fn adaptive_policies_delay_no_call_below_their_threshold_at_depth_1() {
     for policy in adaptive() {
         // At depth 1, 17 us per request are 58,800 responses per second, slightly below SPDK's
         // threshold of 60,000.
@@ -420,7 +420,7 @@ fn at_depth_one_no_adaptive_policy_delays_anything_below_its_threshold() {
 }
 
 #[test]
-fn at_depth_32_there_is_a_call_for_four_requests() {
+fn adaptive_policies_send_a_call_per_four_requests_at_depth_32() {
     let gather = Gather {
         count: 8,
         delay: span(100),

@@ -271,7 +271,7 @@ fn sizes_and_areas_are_checked() {
 }
 
 #[test]
-fn xen_indices_that_make_no_sense_break_the_ring() {
+fn invalid_xen_indices_break_the_ring() {
     // With 32 slots, the index may be at most 32 ahead of 0.
     for found in [33, 1 << 31, u32::MAX] {
         let page = Memory::new(4096);
@@ -349,7 +349,7 @@ fn invalid_xen_requests_have_errors_of_their_own() {
 }
 
 #[test]
-fn before_the_patch_a_request_waits_for_the_one_in_the_drive() {
+fn the_old_xen_rule_reports_a_request_after_the_request_in_flight() {
     // The drive has the first request when the second is pushed. Only with `Drained` has the back
     // end requested an event for it.
     for (rearm, told) in [(Rearm::Answered, false), (Rearm::Drained, true)] {
@@ -375,7 +375,7 @@ fn before_the_patch_a_request_waits_for_the_one_in_the_drive() {
 
 proptest! {
     #[test]
-    fn a_xen_request_is_what_was_encoded(
+    fn xen_requests_and_responses_survive_encoding(
         number in prop::sample::select(vec![0u8, 1, 2, 3]),
         id: u64,
         sector: u64,

@@ -159,7 +159,7 @@ fn invalid_headers_and_directions_have_errors_of_their_own() {
 }
 
 #[test]
-fn data_that_makes_no_sense_has_names() {
+fn invalid_data_buffers_have_errors_of_their_own() {
     let outside = OutsideGuestError {
         address: END,
         length: 1,
@@ -274,7 +274,7 @@ fn the_last_sector_can_be_read() {
 }
 
 #[test]
-fn a_name_and_a_flush_have_no_place() {
+fn the_sector_of_a_get_id_or_a_flush_is_ignored() {
     // The sector of these commands has no meaning, so it is not checked.
     let request = parse(&header(8, u64::MAX), &[20, 1], &rules()).expect("a name");
     assert_eq!(
@@ -307,10 +307,10 @@ fn ranges_are_read_in_order() {
 }
 
 proptest! {
-    /// However header, data and status are cut into buffers, the request is the same, and its data
-    /// is the bytes in between.
+    /// Header, data and status are cut into buffers of different lengths. The data of the request
+    /// is the bytes between header and status.
     #[test]
-    fn the_cuts_do_not_matter(
+    fn a_request_is_the_same_however_its_buffers_are_cut(
         sector in 0u64..2040,
         blocks in 1usize..4,
         cuts in prop::sample::select(vec![1usize, 3, 15, 16, 17, 500, 4096]),

@@ -96,6 +96,6 @@ fn weights_and_rate(page: &mut String, runs: &Runs) {
 }
 
 #[test]
-fn the_page_is_what_the_scenarios_give() {
+fn the_page_matches_the_results_of_the_scenarios() {
     common::document("published.md", "published", &page());
 }

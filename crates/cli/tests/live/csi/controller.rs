@@ -207,7 +207,7 @@ fn a_driver_that_is_ended_at_any_request_loses_and_leaks_nothing() {
 /// capacity in the meantime. Kubernetes then never deletes the refused volume, so nothing of it may
 /// be left.
 #[test]
-fn an_attempt_that_is_refused_in_the_end_leaves_nothing() {
+fn a_killed_and_later_refused_creation_leaves_no_volume() {
     let bench = CsiBench::new(None);
     let (large, other) = (
         ControllerCall::Create("a", "100MB/s"),

@@ -24,7 +24,7 @@ fn rendered() -> Option<String> {
 }
 
 #[test]
-fn the_manifests_are_what_the_chart_comes_to() {
+fn the_manifests_match_the_rendered_chart() {
     let Some(made) = rendered() else {
         return;
     };

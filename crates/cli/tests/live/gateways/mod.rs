@@ -24,7 +24,7 @@ fn has(server: &GatewayLabServer, least: f64, most: f64) -> bool {
 }
 
 #[test]
-fn parts_go_where_demand_is_and_come_free_when_servers_or_etcd_fail() {
+fn parts_follow_demand_and_are_freed_when_servers_or_etcd_fail() {
     if !have() {
         return;
     }

@@ -71,7 +71,7 @@ grep -E "WARN|ERROR" /tmp/log
 "#;
 
 #[test]
-fn a_device_is_as_its_drive_is_and_comes_and_goes() {
+fn a_device_has_the_properties_of_its_drive_and_can_be_removed() {
     let Some(mut guest) = guest(SCRIPT, &[("weir.toml", SERVER)]) else {
         return;
     };

@@ -43,7 +43,7 @@ say errors $(complaints)
 
 #[test]
 #[ignore = "a figure: ./bench ublk"]
-fn a_request_costs_less_than_by_nbd() {
+fn a_request_over_ublk_costs_less_than_over_nbd() {
     let Some(mut guest) = guest(SCRIPT, &[("weir.toml", SERVER)]) else {
         return;
     };

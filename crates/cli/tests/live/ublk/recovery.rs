@@ -69,12 +69,12 @@ fn killed(kills: u32) {
 }
 
 #[test]
-fn a_killed_server_is_followed_by_one_that_takes_its_device_back() {
+fn a_restarted_server_takes_the_device_of_a_killed_server_back() {
     killed(5);
 }
 
 #[test]
 #[ignore = "a figure: ./bench ublk"]
-fn sixty_kills_are_seen_by_nobody() {
+fn sixty_kills_of_the_server_cause_no_errors_in_fio() {
     killed(60);
 }

@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_is_there_once_and_neutral_values_are_of_refused_options() {
+    fn option_names_are_unique_and_only_refused_options_have_neutral_values() {
         let mut names: Vec<&str> = OPTIONS.iter().flat_map(|o| o.names.clone()).collect();
         names.sort_unstable();
         let twice = names.windows(2).find(|w| w[0] == w[1]);

@@ -215,7 +215,7 @@ mod tests {
     /// The units are those of `fio` 3.33, as measured with `--ioengine=null --size=4kib --bs=1` and
     /// similar options.
     #[test]
-    fn units_are_fios() {
+    fn units_match_the_units_of_fio() {
         // With `kb_base=1024`, only `4KiB` is 4,000 bytes.
         let of = |text| bytes(text, 1024);
         assert_eq!(

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_grow_with_what_is_owed() {
+    fn delays_grow_linearly_with_the_debt() {
         assert_eq!(
             (delay_for(500), delay_for(501)),
             // The delay rises linearly from 250 us at 500 to 250 ms at 25,000, so each step adds
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn debts_halve_every_tenth_of_a_second_of_leisure() {
+    fn debts_halve_for_every_100_ms_of_low_usage() {
         let mut forgiving = DebtForgiveness::default();
         assert_eq!(forgiving.halvings(75_000, 0), 0);
         assert_eq!(forgiving.halvings(150_000, 0), 1);

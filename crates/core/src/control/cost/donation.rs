@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_donor_keeps_what_it_wants_and_the_others_gain_by_weight() {
+    fn a_donor_keeps_its_demand_and_the_others_gain_by_weight() {
         let mut tree = tree(&[0, 0, 0], &[W, W, 2 * W]);
         assert!(donate(&mut tree, &[(1, ONE / 10)]));
         let parts = [1, 2, 3].map(|g| tree.parts(g).1);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_donor_below_gives_to_all_and_not_only_to_its_siblings() {
+    fn a_nested_donor_donates_to_all_groups_and_not_only_to_siblings() {
         // Group 1 is at the root, and groups 3 and 4 are below group 2.
         let mut tree = tree(&[0, 0, 2, 2], &[W; 4]);
         assert!(donate(&mut tree, &[(3, ONE / 20)]));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn several_donors_keep_what_they_want() {
+    fn several_donors_keep_their_demands() {
         let mut tree = tree(&[0, 0, 2, 2, 2, 0], &[W, 3 * W, W, W, 5 * W, W]);
         assert!(donate(&mut tree, &[(3, 2000), (4, 100), (6, 3000)]));
         let parts = [3, 4, 6, 1, 5].map(|g| tree.parts(g).1);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_more_than_all_leaves_something() {
+    fn donors_that_demand_too_much_leave_a_part_for_other_groups() {
         let mut tree = tree(&[0, 0, 0], &[W, W, 100 * W]);
         donate(&mut tree, &[(1, ONE - 1), (2, ONE / 2)]);
         let rest = tree.parts(3).1;
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_keep_more_than_it_has_keeps_less_so_that_one_part_is_left() {
+    fn donors_above_their_part_are_cut_until_a_unit_is_left() {
         // One unit must be left. With one unit more, the donor that would keep more than it has
         // returns it.
         assert_eq!(kept([(600, ONE - 101), (200, 100)]), [ONE - 101, 100]);

@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_with_requests_in_the_drive_does_not_rest() {
+    fn a_group_with_requests_in_flight_does_not_rest() {
         for (behind, rests) in [(0, true), (1_000, false)] {
             let (mut cost, mut cx, [first, second]) = with_two_reads();
             assert!(cost.enter(&mut cx, first) == Verdict::Pass);
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn what_joins_a_command_is_charged_and_counts_as_used() {
+    fn a_merged_request_is_charged_and_counts_as_usage() {
         let (mut cost, mut cx, [leader, second]) = with_two_reads();
         assert!(cost.enter(&mut cx, leader) == Verdict::Pass);
         let before = cost.account(GROUP).clone();

@@ -133,7 +133,7 @@ mod tests {
     };
 
     #[test]
-    fn a_second_of_what_the_drive_can_do_costs_a_second() {
+    fn a_second_of_requests_at_full_speed_costs_a_second() {
         let model = LinearModel::new(SPEED, Speed::default());
         let second = |count: u64, length, place| {
             let cost = count * model.cost(Op::Read, length, place);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_no_data_and_what_has_no_price_is_free() {
+    fn requests_without_data_or_without_a_price_are_free() {
         let model = LinearModel::new(SPEED, Speed::default());
         for op in [
             Op::Flush,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_mebibytes_away_is_near() {
+    fn distances_up_to_16_mib_are_near() {
         let far = 16 << 20 >> 9;
         assert_eq!(Proximity::of(far + 7, 0), Proximity::Near);
         assert_eq!(Proximity::of(far + 8, 0), Proximity::Far);

@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drive_is_busy_beyond_its_targets_and_has_room_from_three_quarters_of_them_down() {
+    fn the_drive_is_busy_above_its_targets_and_free_below_75_percent() {
         for (missed, wait, found) in [
             // Busy: more than 20 % of reads, more than 10 % of writes, or at least 6 % of 8 ms,
             // which is 480 us.
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_count_periods_and_turn_round_at_once() {
+    fn busy_levels_count_periods_and_change_sign_at_once() {
         let busy = |before| level(before, [50, 0], 0, 1, 0);
         let idle = |before, lagging| level(before, [0, 0], 0, 1, lagging);
         assert_eq!([-3, 0, 4, 1_000].map(busy), [1, 1, 5, 1_000]);
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_groups_give_away_goes_to_others_before_the_rate_is_raised() {
+    fn a_shortage_next_to_a_surplus_does_not_raise_the_rate() {
         let mut cost = cost();
         let found = PeriodResult {
             shortages: 1,
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_may_take_longer_by_what_moving_its_bytes_takes() {
+    fn the_latency_target_grows_by_the_transfer_time_of_a_request() {
         let mut latencies = PeriodLatencies::default();
         let target = 100;
         let mut record = |micros, size| {
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_less_than_the_least_margin_gives_nothing_away() {
+    fn a_group_below_the_minimum_margin_donates_nothing() {
         let mut cost = cost();
         let min = cost.clock.margins.min;
         let mut keeps = |margin: i64| {

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_is_five_times_as_fast_for_ten_seconds_is_a_fast_one() {
+    fn a_drive_at_five_times_the_rate_for_10_s_gets_the_fast_profile() {
         let mut auto = ProfileChoice::new(&Config::default(), &DriveShape::default());
         let at = |s| Instant::ZERO + Span::from_secs(s);
         assert!(!auto.follow(at(0), 5 * PER_USEC));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_leaves_out_is_the_drives_own() {
+    fn unset_parameters_have_the_values_of_the_drives_profile() {
         let mut config = Config::default()
             .qos(Control::User)
             .model(Control::User)

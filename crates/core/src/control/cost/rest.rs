@@ -240,9 +240,9 @@ mod tests {
         assert!(!rests.begin(1, 7));
     }
 
-    /// The statement holds for every distance between the clocks that moves no timer.
+    /// Checks every distance between the clocks that moves no timer.
     #[test]
-    fn who_has_its_timer_behind_the_horizon_does_not_have_its_budget() {
+    fn a_group_with_a_timer_after_the_horizon_lacks_budget() {
         let clock = VtimeClock::new(10_000, Span::ZERO);
         let mut rests = Rests::new(1);
         rests.is_new_rate(&clock);

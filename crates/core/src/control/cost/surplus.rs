@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gave_weight_away_takes_back_what_it_uses() {
+    fn a_donor_takes_back_the_weight_that_it_uses() {
         let (mut cost, _) = with_groups(&Config::default(), 2);
         let now = Now {
             at: crate::Instant::ZERO,
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_old_requests_in_the_drive_lags() {
+    fn a_group_with_requests_older_than_the_period_lags() {
         let config = Config::default().qos(Control::User).rpct(8_000);
         let (mut cost, _) = with_groups(&config, 3);
         cost.scratch.extend([1, 2, 3]);

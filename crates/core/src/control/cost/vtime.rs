@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_comes_back_within_a_period_and_no_faster_than_twice_the_rate() {
+    fn an_error_is_paid_back_in_a_period_at_up_to_twice_the_rate() {
         let mut clock = VtimeClock::new(20_000, Span::ZERO);
         let now = clock.now(Instant::from_nanos(1_000_000_000));
         clock.start_period(&now);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_ends_with_the_tick_after_the_one_that_it_lasts_to() {
+    fn a_period_ends_with_the_tick_after_its_nominal_end() {
         let mut clock = VtimeClock::new(10_000, Span::from_millis(4));
         for (begins_us, ends_ms) in [(0, 16), (4_387_341, 4_400), (4_400_000, 4_416)] {
             clock.period_at = begins_us;
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundredth_of_a_period_is_slack() {
+    fn the_slack_is_1_percent_of_a_period() {
         let mut clock = VtimeClock::new(1_000, Span::ZERO);
         assert_eq!(clock.slack, Span::from_micros(10));
         clock.set_period(40_000);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_as_it_was_at_first_and_margins_with_it() {
+    fn a_reset_restores_the_initial_rate_and_margins() {
         let mut clock = VtimeClock::new(1_000, Span::ZERO);
         let margins = [clock.margins.min, clock.margins.low, clock.margins.target];
         clock.set_base_rate(3 * PER_USEC);

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_products_of_parts() {
+    fn the_part_of_a_group_is_the_product_of_parts_on_its_path() {
         let mut tree = tree([W, W, W, 3 * W]);
         assert_eq!(tree.parts(1), (ONE / 2, ONE / 2));
         assert_eq!(tree.parts(3), (ONE / 8, ONE / 8));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_away_goes_to_siblings_first() {
+    fn donated_weight_goes_to_siblings_first() {
         let mut tree = tree([W, W, W, W]);
         tree.propagate(3, W, W / 4);
         tree.commit();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_idle_counts_for_nobody() {
+    fn an_idle_group_takes_no_part_of_the_drive() {
         let mut tree = tree([W, W, W, 3 * W]);
         tree.propagate(4, 0, 0);
         tree.commit();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_is_too_large_for_64_bits_is_held_at_half_of_what_can_be_apart() {
+    fn a_relative_cost_is_capped_at_half_of_the_comparable_distance() {
         assert_eq!(relative(3, ONE / 2), 6);
         assert_eq!(relative((1 << 47) - 1, ONE), (1 << 47) - 1);
         assert_eq!(relative(1 << 47, ONE), 1 << 47);

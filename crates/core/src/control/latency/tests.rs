@@ -143,7 +143,7 @@ fn a_group_with_a_looser_target_is_slowed_and_one_with_a_tighter_is_not() {
 }
 
 #[test]
-fn nine_in_ten_decide_on_flash_and_the_mean_where_it_turns() {
+fn the_90th_percentile_decides_on_flash_and_the_mean_on_a_disk() {
     // The share of missed requests in percent. On flash, 10 % are the limit. On a disk, 60 % at 2
     // ms make a mean of 1.2 ms, and 20 % one of 0.4 ms.
     for (rotational, missed, slowed) in [
@@ -188,7 +188,7 @@ fn the_scale_owner_raises_the_others_again_when_it_meets_its_target() {
 }
 
 #[test]
-fn what_waits_goes_on_in_order_as_places_come() {
+fn throttled_requests_pass_in_order_as_depth_becomes_free() {
     let mut host = LatencyHost::new([1000, 0, 0], false);
     for _ in 0..6 {
         host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
@@ -215,7 +215,7 @@ fn what_waits_goes_on_in_order_as_places_come() {
 }
 
 #[test]
-fn nobody_misses_a_target_any_more_and_all_are_unthrottled() {
+fn groups_are_unthrottled_once_no_target_is_missed() {
     let mut host = LatencyHost::new([1000, 0, 0], false);
     for _ in 0..3 {
         host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
@@ -236,7 +236,7 @@ fn nobody_misses_a_target_any_more_and_all_are_unthrottled() {
 }
 
 #[test]
-fn metadata_is_never_held_and_paid_for_later() {
+fn metadata_is_never_throttled_and_paid_for_later() {
     let mut host = LatencyHost::new([1000, 2000, 0], false);
     for _ in 0..12 {
         host.serve(OTHER, Span::from_micros(10), 30, Span::from_micros(10));
@@ -261,7 +261,7 @@ fn metadata_is_never_held_and_paid_for_later() {
 }
 
 #[test]
-fn who_is_given_up_leaves_every_level_that_it_had_passed() {
+fn a_cancelled_request_leaves_every_level_that_it_passed() {
     let mut host = LatencyHost::with_parents([1000, 0, 0], [ROOT, ROOT, OTHER], false);
     for _ in 0..6 {
         host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
@@ -304,7 +304,7 @@ fn a_cookie_goes_down_by_quarters_then_by_ones_and_up_by_sixteenths() {
 }
 
 #[test]
-fn a_step_up_takes_a_step_of_delay_back_before_the_depth_grows() {
+fn a_step_up_reduces_the_delay_before_it_raises_the_depth() {
     let mut host = LatencyHost::new([1_000, 0, 0], false);
     let other = OTHER.0;
     let node = &mut host.latency.nodes[other as usize];
@@ -337,7 +337,7 @@ fn five_samples_show_that_a_target_is_met() {
 }
 
 #[test]
-fn who_misses_the_same_target_does_not_take_the_scaling_over() {
+fn a_group_with_an_equal_target_does_not_become_scale_owner() {
     let owner = |target| {
         let mut host = LatencyHost::new([1_000, target, 0], false);
         let root = &mut host.latency.nodes[0];
@@ -362,7 +362,7 @@ fn a_cookie_is_not_raised_at_the_instant_at_which_it_was_changed() {
 }
 
 #[test]
-fn who_waits_goes_on_at_the_end_of_a_pause_and_not_before() {
+fn a_throttled_request_passes_exactly_at_the_end_of_a_pause() {
     let mut host = LatencyHost::new([1_000, 0, 0], false);
     let other = OTHER.0 as usize;
     let end = Instant::from_nanos(1_000);

@@ -197,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_buckets() {
+    fn request_sizes_fall_into_nine_buckets() {
         let buckets = [1, 4096, 4097, 8192, 1 << 20, 1 << 30].map(bucket_of);
         assert_eq!(buckets, [0, 0, 1, 1, 8, 8]);
     }
 
     #[test]
-    fn who_thinks_or_is_away_for_long_is_idle() {
+    fn a_group_with_a_long_think_time_or_pause_is_idle() {
         let mut idle_detector = IdleDetector::default();
         let idle = |idle_detector: &IdleDetector, ms| idle_detector.is_idle(at(ms), MS);
         idle_detector.observe_completion(at(10_000), 2_500, 5, None);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_away_for_longer_than_four_times_the_threshold_is_idle() {
+    fn a_group_is_idle_after_a_pause_of_four_thresholds() {
         // The detector's microseconds are 1,024 ns long.
         let us = |n: u64| Instant::from_nanos(n * 1_024);
         let mut idle_detector = IdleDetector::default();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_requests_take_no_longer_than_they_should_is_idle() {
+    fn a_group_with_less_than_a_fifth_of_slow_requests_is_idle() {
         let mut idle_detector = IdleDetector::default();
         // The counts are halved with the first completion, because no time of halving is set yet.
         // One slow request therefore disappears.
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn who_thinks_for_just_as_long_as_the_threshold_is_not_idle() {
+    fn a_group_with_a_think_time_of_exactly_the_threshold_is_not_idle() {
         let mut idle_detector = IdleDetector::default();
         idle_detector.observe_completion(us(1_000), 1, 5, None);
         idle_detector.think = 1_000;
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_that_is_not_new_raises_none_of_larger_requests() {
+    fn an_old_mean_does_not_raise_the_mean_of_larger_requests() {
         let mut baseline = Baseline::new(false);
         let add = |baseline: &mut Baseline, bytes, took: u64| {
             for _ in 0..SAMPLES_MIN {

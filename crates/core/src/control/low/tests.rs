@@ -174,7 +174,7 @@ fn flat(a: u64, b: u64) -> LowHost {
 }
 
 #[test]
-fn when_all_reach_their_low_limits_the_drive_is_used_whole() {
+fn the_whole_drive_is_used_when_all_groups_reach_their_low_limits() {
     let mut host = flat(2_000, 1_000);
     let served = host.serve([(A, 16, 0), (B, 16, 0)]);
     assert!(!host.low.limits.pace.is_low());
@@ -183,7 +183,7 @@ fn when_all_reach_their_low_limits_the_drive_is_used_whole() {
 }
 
 #[test]
-fn one_who_cannot_reach_its_low_limit_holds_everyone_to_theirs() {
+fn a_group_below_its_low_limit_throttles_others_to_their_low_limits() {
     let mut host = flat(30_000, 1_000);
     let served = host.serve([(A, 1, 0), (B, 32, 0)]);
     assert!(served[1] > 8_000, "{served:?}");
@@ -221,7 +221,7 @@ fn under_knobs(low: LowKnobs) -> [u64; 8] {
 }
 
 #[test]
-fn what_is_set_of_a_group_counts_before_its_min_and_the_tunables() {
+fn knobs_of_a_group_override_its_min_and_the_tunables() {
     let none = LowKnobs::NONE;
     let latency = Span::from_micros(50);
     // A sends one request at a time and cannot reach 30,000 per second, so B is limited to 1,000.
@@ -236,9 +236,9 @@ fn what_is_set_of_a_group_counts_before_its_min_and_the_tunables() {
     assert!(under_knobs(LowKnobs { write_iops, ..none })[2] <= 1_050);
 }
 
-/// A group that is below its low limit in bytes counts like one that is below a limit in requests.
+/// A low limit in bytes has the same effect on other groups as a low limit in requests.
 #[test]
-fn one_below_its_low_limit_in_bytes_holds_everyone_to_theirs() {
+fn a_group_below_its_low_limit_in_bytes_throttles_others() {
     let read_bandwidth = 30_000 * 4096;
     let low = LowKnobs {
         read_bandwidth,
@@ -247,10 +247,10 @@ fn one_below_its_low_limit_in_bytes_holds_everyone_to_theirs() {
     assert!((950..=1_050).contains(&under_knobs(low)[2]));
 }
 
-/// A group without a limit always reaches it, so no other is throttled for a member of it (Linux:
-/// `throtl_hierarchy_can_downgrade`).
+/// A group without a limit always counts as having reached its limit, so no other group is
+/// throttled for its members (Linux: `throtl_hierarchy_can_downgrade`).
 #[test]
-fn nobody_is_held_for_the_sake_of_one_in_a_group_without_limits() {
+fn a_member_of_a_group_without_a_limit_throttles_no_other_group() {
     let groups = [(A, ROOT, 0), (3, GroupId(A), 30_000), (B, ROOT, 1_000)];
     let mut host = LowHost::new(reads(), &groups);
     let served = host.serve([(3, 1, 0), (B, 32, 0)]);
@@ -258,7 +258,7 @@ fn nobody_is_held_for_the_sake_of_one_in_a_group_without_limits() {
 }
 
 #[test]
-fn a_group_above_others_need_not_reach_its_limit_for_limits_to_end() {
+fn limits_end_even_if_a_parent_group_misses_its_own_limit() {
     let groups = [
         (A, ROOT, 2_000),
         (B, ROOT, 35_000),
@@ -276,7 +276,7 @@ fn a_group_above_others_need_not_reach_its_limit_for_limits_to_end() {
 }
 
 #[test]
-fn one_who_only_reads_never_reaches_a_limit_of_both_directions() {
+fn a_reader_never_reaches_a_limit_of_both_directions() {
     let of = |limits| {
         let config = reads().limits(limits);
         let mut host = LowHost::new(config, &[(A, ROOT, 2_000), (B, ROOT, 1_000)]);
@@ -291,7 +291,7 @@ fn one_who_only_reads_never_reaches_a_limit_of_both_directions() {
 /// limits of each case. They are means of three samples over 6 s after the first second, with
 /// random reads of 4 KiB, 16 at a time in B.
 #[test]
-fn rates_are_close_to_those_of_linux() {
+fn rates_are_close_to_the_rates_of_linux() {
     let of = |low, micros, depth, think| {
         let config = reads()
             .idle(Span::from_millis(5))
@@ -323,7 +323,7 @@ fn rates_are_close_to_those_of_linux() {
 }
 
 #[test]
-fn who_has_no_low_limit_gets_least_then() {
+fn a_group_without_a_low_limit_gets_a_few_requests_per_second() {
     let mut host = flat(30_000, 0);
     host.add(A, 1, 0);
     host.add(B, 32, 0);
@@ -335,7 +335,7 @@ fn who_has_no_low_limit_gets_least_then() {
 }
 
 #[test]
-fn nobody_is_held_for_the_sake_of_one_who_thinks_for_long() {
+fn a_group_with_a_long_think_time_throttles_no_other_group() {
     let mut host = flat(30_000, 1_000);
     host.add(A, 1, 5_000_000);
     host.add(B, 32, 0);
@@ -345,7 +345,7 @@ fn nobody_is_held_for_the_sake_of_one_who_thinks_for_long() {
 }
 
 #[test]
-fn nobody_is_held_for_the_sake_of_one_who_went_away() {
+fn a_group_without_requests_throttles_no_other_group() {
     let mut host = flat(30_000, 1_000);
     host.add(B, 32, 0);
     host.run(2 * SECOND);
@@ -393,7 +393,7 @@ fn groups_below_a_group_share_its_limit() {
 }
 
 #[test]
-fn what_is_held_can_be_given_up() {
+fn throttled_requests_can_be_cancelled() {
     let mut host = flat(30_000, 0);
     host.add(A, 1, 0);
     host.add(B, 32, 0);
@@ -409,7 +409,7 @@ fn what_is_held_can_be_given_up() {
 }
 
 #[test]
-fn whose_low_limit_changes_is_held_to_the_new_one_from_then_on() {
+fn a_group_is_throttled_to_its_changed_low_limit_at_once() {
     let mut host = flat(30_000, 1_000);
     host.add(A, 1, 0);
     host.add(B, 32, 0);
@@ -442,7 +442,7 @@ fn a_long_wait_is_checked_every_eight_slices() {
 }
 
 #[test]
-fn without_low_limits_nothing_is_held_any_more() {
+fn removing_all_low_limits_ends_the_throttling() {
     let mut host = flat(30_000, 0);
     host.add(A, 1, 0);
     host.add(B, 32, 0);
@@ -459,7 +459,7 @@ fn without_low_limits_nothing_is_held_any_more() {
 /// Small trees with random limits, depths, think times and slices. No request is lost, and while
 /// low limits apply, no group gets more than its limit and one slice.
 #[test]
-fn drawn_groups_are_held_to_their_limits_and_nothing_is_lost() {
+fn drawn_groups_stay_within_their_limits_and_lose_no_request() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut draw = |below: u64| {
         state ^= state << 13;

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_a_slice_allows_waits_for_the_rest_of_it() {
+    fn a_request_larger_than_its_slice_waits_for_the_remaining_bytes() {
         let rate = SliceRate {
             bytes: 1 << 20,
             requests: u64::MAX,

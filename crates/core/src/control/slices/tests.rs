@@ -124,7 +124,7 @@ fn reads_and_writes_are_counted_apart() {
 }
 
 #[test]
-fn who_has_no_limit_and_none_above_is_not_held() {
+fn a_group_without_a_limit_at_any_level_is_not_throttled() {
     let mut host = SlicesHost::new(&[
         (A, ROOT, iops(50)),
         (B, GroupId(A), Max::NONE),
@@ -175,7 +175,7 @@ fn a_request_waits_at_its_own_limit_and_then_at_that_above() {
 }
 
 #[test]
-fn what_waits_can_be_given_up_wherever_it_waits() {
+fn throttled_requests_can_be_cancelled_at_every_level() {
     let mut host = SlicesHost::new(&[(A, ROOT, iops(50)), (B, GroupId(A), iops(100))]);
     let waiting: Vec<u32> = (0..6)
         .filter_map(|_| host.comes(B, Op::Write, 4096))
@@ -193,10 +193,10 @@ fn what_waits_can_be_given_up_wherever_it_waits() {
     assert_eq!(host.gone.len(), 2);
 }
 
-/// The rate that accumulates for a request that waits for long is not left to the next one when the
-/// first is given up.
+/// A long-waiting request accumulates budget. If it is cancelled, the next request starts without
+/// that budget.
 #[test]
-fn who_is_given_up_leaves_nothing_that_was_saved_for_it() {
+fn a_cancelled_request_leaves_no_budget_to_the_next() {
     let mut host = SlicesHost::new(&[(A, ROOT, bandwidth(4096 * 10))]);
     let large = host.comes(A, Op::Read, 1 << 20).expect("it waits");
     host.run_to(500 * SLICE);
@@ -233,7 +233,7 @@ fn slices_begin_with_limits_that_change() {
 }
 
 #[test]
-fn a_limit_of_both_is_one_of_each_and_the_least_counts() {
+fn a_limit_of_both_directions_limits_each_and_the_lowest_counts() {
     let max = iops(7).bandwidth(9).read_bandwidth(5).write_bandwidth(20);
     let [reads, writes] = rates(&max);
     assert_eq!((reads.bytes, reads.requests), (5, 7));
@@ -244,7 +244,7 @@ fn a_limit_of_both_is_one_of_each_and_the_least_counts() {
 /// In one turn, 75 % of a group's requests are reads (Linux: `throtl_dispatch_tg`). The turn is
 /// over before time advances.
 #[test]
-fn a_turn_ends_and_another_begins_at_once() {
+fn a_dispatch_turn_ends_and_the_next_begins_at_the_same_time() {
     let mut host = SlicesHost::new(&[(A, ROOT, iops(1_000))]);
     for op in [Op::Read, Op::Write] {
         for _ in 0..40 {

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn no_budget_exceeds_a_maximum_that_is_trusted() {
+    fn budgets_stay_within_a_trusted_maximum() {
         let mut budgets = Budgets::new(0);
         budgets.estimate(8_000);
         // It had more than that while the drive seemed faster.

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_at_most_180_ms_apart_are_a_large_burst() {
+    fn eight_queues_at_most_180_ms_apart_are_a_large_burst() {
         let mut burst = Burst::new(20);
         let mut large = Vec::new();
         for q in 0..7 {

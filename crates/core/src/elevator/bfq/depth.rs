@@ -97,7 +97,7 @@ mod tests {
     use crate::{Flags, Op, StreamId};
 
     #[test]
-    fn writes_get_parts_of_the_tags_and_less_while_somebody_is_raised() {
+    fn writes_get_a_part_of_the_tags_and_less_while_a_queue_is_raised() {
         let request = |op, flags| request(StreamId::from_bits(0), op, 0, 4096).flags(flags);
         let read = request(Op::Read, Flags::NONE);
         let synced = request(Op::Write, Flags::SYNC);

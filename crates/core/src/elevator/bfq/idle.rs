@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_queues_when_more_than_three_were_inside() {
+    fn a_drive_queues_once_more_than_three_requests_were_in_flight() {
         let mut queueing = Queueing::default();
         for _ in 0..32 {
             queueing.observe(3, 5, false);

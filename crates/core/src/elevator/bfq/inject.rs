@@ -297,7 +297,7 @@ mod tests {
     const NOW: Instant = Instant::from_nanos(5);
 
     #[test]
-    fn the_limit_follows_what_injection_costs() {
+    fn the_limit_follows_the_cost_of_injection() {
         let mut queue = Injection::NEW;
         queue.measured(NOW, ms(2), false, false, 4);
         assert_eq!((queue.limit, queue.base), (0, ms(0)), "others were inside");

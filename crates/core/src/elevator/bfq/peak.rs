@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_the_drive_the_shorter_a_start() {
+    fn raising_is_shorter_on_faster_drives() {
         let mut peak = Peak::new(true);
         // The first estimate is 2/3 of the reference rate, so the time is 3/2 of the 7 s of the
         // reference drive. On flash it is 3/2 of 2.5 s.

@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn it_was_quiet_for_long_if_more_than_that_has_passed_or_it_never_was_busy() {
+    fn a_queue_was_quiet_after_a_long_pause_or_before_its_first_request() {
         let (mut raising, length) = (Raising::NEW, Span::from_millis(2_000));
         assert!(raising.was_quiet_for(ms(1), length));
         raising.quiet_since = Some(ms(500));
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_it_waits_for_its_turn_does_not_count() {
+    fn the_raised_period_excludes_the_wait_for_a_turn() {
         let drive = Peak::new(false);
         let mut raising = Raising::NEW;
         raising.update(ms(1_000), &SOFT_ONE, &drive);

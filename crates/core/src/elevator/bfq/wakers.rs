@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn three_in_a_row_within_a_second_make_a_waker() {
+    fn three_detections_in_a_row_within_a_second_make_a_waker() {
         // The default is three detections within 128 idle slices of 8 ms, which are 1,024 ms. Queue
         // 2 at 20 ms interrupts the first series, and 1,100 ms is too late for the series that
         // began at 30 ms.

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_queues_when_five_were_inside() {
+    fn a_drive_queues_once_five_requests_were_in_flight() {
         let mut queueing = QueueDetector::default();
         assert!(queueing.is_likely());
         for _ in 0..=SAMPLES {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_underused_drive_proves_nothing() {
+    fn an_underused_drive_gives_no_verdict_on_queueing() {
         let mut queueing = QueueDetector::default();
         for _ in 0..200 {
             queueing.observe(4, 9, true);

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fills_the_list_goes_on_for_a_batch_and_others_wait() {
+    fn a_stream_that_fills_the_list_gets_a_batch_and_others_wait() {
         let mut requests = Requests::new(128, 2, 3);
         let (first, second) = (of(0, 0, true), of(1, 0, true));
         // The 128th request fills the list and is the first of the batch of 32.
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_open_again_below_its_limit_and_never_exceeds_it_by_more_than_a_half() {
+    fn a_list_reopens_below_its_limit_and_is_limited_to_150_percent() {
         let mut requests = Requests::new(128, 1, 2);
         let taken: u32 = (0..2)
             .map(|stream| take(&mut requests, ms(1), of(stream, 0, true), true))
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_in_a_batch_begins_no_other() {
+    fn a_stream_begins_no_second_batch_while_it_waits() {
         let mut requests = Requests::new(4, 1, 2);
         let (first, second) = (of(0, 0, true), of(1, 0, true));
         assert_eq!(take(&mut requests, ms(1), first, false), 6);

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_ordered_by_space_however_far_they_are() {
+    fn positions_are_ordered_by_space_first() {
         let places = [
             place(0, 7),
             place(0, u64::MAX),

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_slow_once_three_samples_say_so() {
+    fn a_stream_is_slow_after_three_slow_samples() {
         let mut think = Think::NEW;
         think.arrived(ms(0), IDLE);
         assert_eq!(think.samples, 0, "nothing was completed yet");

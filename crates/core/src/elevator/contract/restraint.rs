@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_is_the_smallest_that_costs_no_more_than_it_may() {
+    fn the_part_is_the_smallest_with_a_permitted_sacrifice() {
         let mut restraint = Restraint::new(15);
         // Restraint costs nothing, so the part shrinks until it is zero.
         play(&mut restraint, 100, true, |_| 100);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_is_not_busy_is_left_to_all() {
+    fn a_drive_that_is_not_busy_has_no_bound() {
         let mut restraint = Restraint::new(15);
         play(&mut restraint, 100, true, |_| 45);
         assert_eq!(
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn no_throughput_is_given_up_without_sacrifice() {
+    fn a_restraint_without_sacrifice_sets_no_bound() {
         let mut restraint = Restraint::new(0);
         play(&mut restraint, 100, true, |_| 100);
         assert_eq!(

@@ -548,7 +548,7 @@ mod tests {
     const NOW: Instant = Instant::ZERO;
 
     #[test]
-    fn a_piece_that_takes_the_drive_for_years_does_not_turn_time_back() {
+    fn a_piece_with_an_extreme_cost_does_not_turn_virtual_time_back() {
         let mut shares = Shares::new(1, 2, Span::ZERO);
         for stream in 0..2 {
             let entity = shares.of_stream(stream);
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_earns_nothing_and_costs_nothing() {
+    fn a_pause_earns_no_credit_and_costs_no_share() {
         let mut shares = tree();
         let entity = shares.of_stream(0);
         shares.deactivate(entity, false);
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_whose_requests_are_in_the_drive_keeps_its_place() {
+    fn a_group_with_all_requests_in_flight_keeps_its_place() {
         let mut shares = tree();
         shares.set_slack(ShareCharge(1_000));
         let [one, other] = [0, 1].map(|stream| shares.of_stream(stream));
@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reserved_counts_against_the_share() {
+    fn reserved_service_counts_against_the_share() {
         let mut shares = tree();
         let entity = shares.of_stream(0);
         // The first tenant receives 20 pieces out of turn. At 1 : 3 this is its part of 80 pieces,
@@ -704,7 +704,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_comes_to_the_idle_class_is_owed_nothing_and_owes_nothing() {
+    fn a_group_enters_the_idle_class_without_debt_or_credit() {
         let mut shares = tree();
         shares.set(NOW, ShareEntity(2), 0, 100, true);
         assert_eq!(served(&mut shares, 400, 1_000_000)[0], 400);

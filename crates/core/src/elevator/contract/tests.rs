@@ -202,7 +202,7 @@ fn a_realtime_client_that_asks_for_less_than_its_max_waits_for_no_promise() {
 }
 
 #[test]
-fn a_min_holds_while_others_come_and_go_and_what_is_unused_is_shared() {
+fn a_min_is_kept_as_clients_come_and_go_and_unused_time_is_shared() {
     let brief = READER.from(2 * SECOND).until(4 * SECOND).depth(16);
     let promised = READER.with(min(100_000_000).share(1));
     let other = READER.with(share(1000));
@@ -213,7 +213,7 @@ fn a_min_holds_while_others_come_and_go_and_what_is_unused_is_shared() {
 }
 
 #[test]
-fn the_idle_class_gets_what_is_left_and_never_nothing() {
+fn the_idle_class_gets_the_rest_and_does_not_starve() {
     let idle = READER.with(Contract::DEFAULT.class(Class::Idle));
     let kept = contract(&[READER, READER, idle], 4);
     // The idle class is served once in 200 ms: at least four requests per second, and less than 5 %

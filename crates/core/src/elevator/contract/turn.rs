@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_lasts_for_nine_times_the_way_or_until_its_stream_goes() {
+    fn a_turn_lasts_for_nine_seek_times_or_until_its_stream_closes() {
         let model = DriveCostModel::with_seek_cost(Cost::from_nanos(AWAY));
         let mut turn = DriveTurn::new(3);
         turn.stream = Some(2);

@@ -202,7 +202,7 @@ fn play_jobs(config: Config, groups: &[(u32, u16)], jobs: &[Client]) -> Vec<u64>
 /// a fiftieth of the drive in reserve, and takes everything back whenever the budget of the group
 /// becomes low.
 #[test]
-fn flat_donation_leaves_nobody_short_and_gives_much_of_what_is_not_used() {
+fn flat_donation_meets_small_demands_and_gives_a_third_of_the_rest() {
     let tree = config(20_000, 0, 10_000, 10_000);
     let flat = tree.donation(DonationRule::Flat);
     for row in ROWS {
@@ -240,7 +240,7 @@ fn flat_donation_leaves_nobody_short_and_gives_much_of_what_is_not_used() {
 }
 
 #[test]
-fn everyone_gets_what_linux_gives() {
+fn groups_get_within_10_percent_of_their_service_in_linux() {
     let mut table = String::new();
     let mut worst = 0;
     for row in ROWS {

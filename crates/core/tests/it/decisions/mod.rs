@@ -176,14 +176,14 @@ fn churn_tuned() {
 }
 
 #[test]
-fn nothing_is_lost_whatever_the_tunables() {
+fn no_request_is_lost_under_any_tunables() {
     for elevator in KINDS {
         churn::nothing_is_lost(&Config::of((elevator.default)()), 50);
     }
 }
 
 #[test]
-fn nothing_is_lost_under_low_limits() {
+fn no_request_is_lost_under_low_limits() {
     let limited = churn::nothing_is_lost(&drawn::policy("none", "low"), 50);
     // Otherwise the test would not show anything about low limits.
     assert!(limited, "limits were felt");

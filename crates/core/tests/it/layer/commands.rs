@@ -78,7 +78,7 @@ fn a_batch_is_one_command_and_each_request_is_answered() {
 }
 
 #[test]
-fn in_the_elevator_commands_grow_at_both_ends_until_they_meet_or_are_full() {
+fn commands_in_the_elevator_grow_at_both_ends_until_they_meet_or_fill() {
     let (mut layer, [a, _]) = layer(bfq());
     // The first request occupies the only tag, so the others are merged in the elevator.
     layer.submit(at(0), &[page(a, 100)]).unwrap();
@@ -118,7 +118,7 @@ fn another_space_flag_or_operation_is_another_command() {
 }
 
 #[test]
-fn what_is_given_up_leaves_its_command_and_the_others_go_on() {
+fn a_cancelled_request_leaves_its_command_and_the_others_continue() {
     for leader in [false, true] {
         let (mut layer, [a, b]) = layer(bfq());
         // A request of the other stream occupies the only tag.
@@ -152,7 +152,7 @@ fn what_is_given_up_leaves_its_command_and_the_others_go_on() {
 }
 
 #[test]
-fn nothing_of_a_stream_on_hold_goes_with_its_command() {
+fn a_stream_on_hold_dispatches_no_part_of_its_command() {
     let (mut layer, [a, b]) = layer(bfq());
     layer.submit(at(0), &[page(b, 500)]).unwrap();
     let (_, _, tags) = poll(&mut layer, 0);
@@ -170,7 +170,7 @@ fn nothing_of_a_stream_on_hold_goes_with_its_command() {
 }
 
 #[test]
-fn in_the_drive_a_request_is_answered_with_its_command() {
+fn a_request_in_flight_completes_with_its_command() {
     let (mut layer, [a, _]) = layer(elevator::Config::None);
     layer.submit(at(0), &[page(a, 5), page(a, 6)]).unwrap();
     let (_, _, tags) = poll(&mut layer, 0);

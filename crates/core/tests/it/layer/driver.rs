@@ -57,7 +57,7 @@ fn a_choice_for_the_whole_drive_takes_a_tag_of_the_next_queue_that_is_free() {
 }
 
 #[test]
-fn gauges_show_what_a_stream_has() {
+fn gauges_count_the_requests_of_a_stream() {
     let mut layer = layer(Sizes::default(), 1, 1);
     // 1 request/s: the first request passes at once, and the other two are throttled.
     let max = iops(1);
@@ -144,7 +144,7 @@ fn two_queues() -> (Layer, StreamId, StreamId) {
 }
 
 #[test]
-fn without_an_elevator_a_full_queue_holds_back_its_own_streams_only() {
+fn a_full_queue_without_an_elevator_delays_only_its_own_streams() {
     let (mut layer, a, b) = two_queues();
     layer
         .submit(at(0), &[read(a, 0), read(a, 1), read(a, 2), read(b, 3)])

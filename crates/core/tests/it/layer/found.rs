@@ -168,7 +168,7 @@ fn a_stream_owed_room_that_fills_up_before_it_is_told_so_is_told_to_pause() {
 }
 
 #[test]
-fn lifting_one_limit_earns_nothing_under_another() {
+fn lifting_a_limit_earns_no_credit_under_another() {
     let mut layer = layer(Sizes::default(), 8);
     let both = Max::NONE.iops(1).bandwidth(1_000_000);
     limited(&mut layer, 0, both);
@@ -191,7 +191,7 @@ fn lifting_one_limit_earns_nothing_under_another() {
 }
 
 #[test]
-fn a_queue_of_more_than_five_seconds_under_a_limit_on_reads_alone_is_not_added_to() {
+fn a_backlog_of_over_5_s_under_a_read_limit_pauses_the_stream() {
     let mut layer = layer(Sizes::default(), 8);
     let max = Max::NONE.read_bandwidth(1_000);
     limited(&mut layer, 0, max);
@@ -237,7 +237,7 @@ fn passed_a_realtime_client(edits: &[Edit]) -> usize {
 }
 
 #[test]
-fn a_realtime_client_does_not_make_good_what_a_promise_lost_long_ago() {
+fn a_promise_is_compensated_for_100_ms_beside_a_realtime_client() {
     let group = |id, contract| group(id, contract);
     let promised = min_iops(5);
     let realtime = Contract::DEFAULT

@@ -167,7 +167,7 @@ fn waits_for_one(kind: &ElevatorKind) -> bool {
 }
 
 #[test]
-fn a_server_that_hangs_takes_nothing_from_a_neighbour() {
+fn a_hanging_server_does_not_slow_a_neighbour_down() {
     for kind in KINDS {
         // The rate of the second client without the first one, per second.
         let alone = StallHost::new((kind.default)(), [0, 16]).run_until(2 * SECOND)[1] / 2;

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_starves_or_falls_short_is_bad_whatever_else_it_does() {
+    fn a_client_that_starves_or_falls_short_is_marked_bad() {
         let said = |client: ComparedClient| client.standing();
         let idle = ComparedClient {
             idle: Some(0.97),

@@ -116,7 +116,7 @@ mod tests {
     use super::factor;
 
     #[test]
-    fn factors_are_said_in_one_way() {
+    fn factors_have_at_least_two_significant_digits() {
         let factors = [1.0, 1.464, 0.82, 0.25, 1.0 / 53.2, 1.0 / 420.0, 217.0].map(factor);
         assert_eq!(
             factors,

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_show_is_still_an_axis() {
+    fn an_axis_without_usable_values_has_ticks() {
         for scale in [Scale::Linear, Scale::Log] {
             for values in [
                 &[][..],
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_decades_the_highest_are_shown() {
+    fn an_axis_of_many_decades_shows_the_highest_decades() {
         // Of 15 decades, the upper nine are shown.
         let wide = labels(Scale::Log, &[1e-9, 1e6]);
         assert_eq!(

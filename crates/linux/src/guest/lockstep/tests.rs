@@ -238,7 +238,7 @@ fn with<T: Send>(kernel: impl FnOnce(FakeKernel) -> T + Send) -> T {
 }
 
 #[test]
-fn the_drives_time_is_the_kernels_time_and_what_was_written_is_read() {
+fn the_kernel_runs_in_drive_time_and_reads_its_writes_back() {
     let (wrote, ran, read) = with(|mut kernel| {
         kernel.request(0, 1, 8, &[7; 4096], 1000);
         let (wrote, ran) = kernel.sleep(50_000_000);
@@ -283,7 +283,7 @@ fn requests_without_drive_time_complete_at_once() {
 }
 
 #[test]
-fn only_files_are_taken_of_what_a_guest_leaves() {
+fn only_regular_files_are_taken_from_the_output_of_a_guest() {
     let left = tempfile::tempdir().unwrap();
     fs::create_dir(left.path().join("run")).unwrap();
     fs::write(left.path().join("run/report"), "1").unwrap();

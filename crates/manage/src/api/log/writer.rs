@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_not_read_stops_nothing_and_says_later_what_it_lacks() {
+    fn an_unread_log_blocks_no_writer_and_later_reports_dropped_lines() {
         let out = FakeOutput::default();
         let stuck = out.written.lock().unwrap();
         let queue = LogQueue::start(out.clone()).unwrap();

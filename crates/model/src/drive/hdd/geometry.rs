@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_in_address_follows_under_the_head() {
+    fn consecutive_addresses_pass_under_the_head_in_order() {
         let geometry = two_zones();
         for start in [0, 7_340_032, (100 << 30) + 4096, 150 << 30] {
             let (a, b) = (geometry.place(start), geometry.place(start + 262_144));

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn farther_is_never_faster() {
+    fn longer_seeks_are_never_faster() {
         let curve = Curve::new(&SEEK, 250_000);
         let times = (0..250_000).map(|d| curve.time(d, 0));
         assert!(times.is_sorted());

@@ -67,7 +67,7 @@ fn a_long_read_goes_at_the_rate_of_its_zone() {
 }
 
 #[test]
-fn one_reader_that_waits_for_each_answer_keeps_the_rate_by_read_ahead() {
+fn read_ahead_keeps_the_rate_of_a_reader_at_depth_one() {
     let mut clients = [LoopClient::sequential(Op::Read, 64 << 10, 1, 0)];
     let (results, elapsed) = run(&config(), &mut clients, 5);
     near(results[0].rate(elapsed), 110_000_000, 3);

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lump_a_tick_and_what_is_left_of_it_is_lost() {
+    fn each_tick_grants_a_lump_and_its_unused_rest_is_lost() {
         let mut ticks = Ticks::new(Span::from_millis(20), 10_000);
         assert_eq!(ticks.pass(ms(3), 4096), ms(3));
         assert_eq!(ticks.pass(ms(4), 4096), ms(4));

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filled_drive_is_as_one_written_in_sequence() {
+    fn a_filled_drive_equals_a_sequentially_written_drive() {
         for (units, filled) in [(UNITS, 40), (UNITS, 100), (3000, 77), (1024, 50), (5000, 0)] {
             let made = Blocks::new(SIZE, units, 70, filled);
             let mut written = Blocks::new(SIZE, units, 70, 0);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_live_is_what_the_blocks_hold() {
+    fn the_live_units_equal_the_valid_units_of_all_blocks() {
         let mut blocks = Blocks::new(SIZE, UNITS, 100, 40);
         let mut random = Rng::new(3);
         for step in 0..2 * SIZE / UNIT {

@@ -35,7 +35,7 @@ fn readers(count: u64) -> Vec<LoopClient> {
 }
 
 #[test]
-fn one_read_alone_takes_each_of_its_parts_once() {
+fn a_lone_read_takes_each_of_its_parts_once() {
     let mut clients = [LoopClient::random(Op::Read, 4096, 1)];
     let (results, _) = run(&config(), &mut clients, 100);
     // The parts: overhead, controller, die, channel (4096 bytes at 200 MB/s), link (4096 bytes at
@@ -149,7 +149,7 @@ fn writes_are_answered_from_the_buffer_until_the_dies_are_the_bound() {
 }
 
 #[test]
-fn a_flush_ends_when_what_was_written_before_it_is_in_the_flash() {
+fn a_flush_completes_when_earlier_writes_are_in_the_flash() {
     let mut clients = [
         LoopClient::random(Op::Write, 4096, 1),
         LoopClient::random(Op::Flush, 0, 1),
@@ -184,7 +184,7 @@ fn a_flush_takes_its_configured_time_and_occupies_the_controller() {
 }
 
 #[test]
-fn a_read_suspends_what_is_being_written() {
+fn a_read_suspends_a_program_operation() {
     let one_die = SsdConfig {
         channels: 1,
         dies: 1,
@@ -226,7 +226,7 @@ fn random_overwrites_settle_at_a_steady_rate_below_the_first_one() {
 }
 
 #[test]
-fn without_a_buffer_a_write_is_in_the_flash_before_the_next_one() {
+fn a_write_without_a_buffer_is_in_the_flash_before_the_next() {
     let none = SsdConfig {
         write_buffer: 0,
         ..config()

@@ -109,7 +109,7 @@ fn answers(drive: &mut dyn DriveModel, random: &mut ClosedLoop<Volume>) -> Vec<T
 }
 
 #[test]
-fn a_volume_of_one_drive_is_that_drive() {
+fn a_volume_of_a_single_drive_behaves_like_the_drive() {
     for member in [disk(), flash(), quick(32)] {
         let random = || load(&stripe(1, &disk()));
         let alone = answers(&mut *member.build().unwrap(), &mut random());
@@ -310,7 +310,7 @@ proptest! {
     /// Each command ends once, as announced (which the load checks), nothing is left in flight, and
     /// Little's law holds.
     #[test]
-    fn nothing_is_lost_or_doubled(config in volume(), length in 1u32..64, split in 0u32..100) {
+    fn every_command_completes_once(config in volume(), length in 1u32..64, split in 0u32..100) {
         let mut load = load(&config);
         let tags = u32::from(config.shape().tags);
         let random = tags * split / 100;

@@ -37,7 +37,7 @@ fn ops(issued: &[Io]) -> Vec<Op> {
 /// The client waits until one of its four requests is left, and then issues three more. `fio` does
 /// the same with `iodepth_low=1`, or with `iodepth_batch_complete_min=3`.
 #[test]
-fn a_loop_in_batches_fills_up_when_few_are_left() {
+fn a_loop_in_batches_fills_up_at_its_low_depth() {
     let mut c = client(Program {
         arrival: Arrival::Batches { low: 1 },
         ..Program::sequential_reads(4096, 4)
@@ -214,7 +214,7 @@ fn a_flush_comes_after_so_many_writes() {
 }
 
 #[test]
-fn an_fdatasync_waits_for_what_is_outstanding_and_holds_the_rest_back() {
+fn an_fdatasync_waits_for_outstanding_writes_and_delays_later_ones() {
     let mut c = client(Program {
         writes: 100,
         sync: SyncMode::Fdatasync(3),
@@ -236,7 +236,7 @@ fn an_fdatasync_waits_for_what_is_outstanding_and_holds_the_rest_back() {
 }
 
 #[test]
-fn the_same_seed_asks_for_the_same_and_another_for_something_else() {
+fn a_seed_determines_the_requests() {
     let program = Program {
         pattern: Pattern::ZIPF,
         writes: 50,
@@ -390,7 +390,7 @@ fn a_closed_loop_rests_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn nothing_becomes_due_while_an_open_loop_rests() {
+fn an_open_loop_has_no_due_requests_while_it_rests() {
     let mut program = Program::sequential_reads(4096, 100);
     let interval = Span::from_micros(4);
     program.arrival = Arrival::Even { interval };
@@ -677,7 +677,7 @@ fn looped(program: &Program, each: Span, streaks: bool) -> (Vec<(Instant, u64)>,
 }
 
 #[test]
-fn a_streak_is_what_is_issued_one_by_one() {
+fn a_streak_equals_requests_issued_one_by_one() {
     let mut rng = Rng::new(4);
     let mut all = 0;
     for _ in 0..500 {

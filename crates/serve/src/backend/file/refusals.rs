@@ -54,7 +54,7 @@ fn links_that_another_user_could_have_made_are_not_followed() {
 }
 
 #[test]
-fn errors_say_what_where_and_what_to_do() {
+fn errors_state_the_file_the_problem_and_a_remedy() {
     let directory = Directory::new();
     let options = directory.options(MIB);
     let path = options.path.display().to_string();
@@ -153,7 +153,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn without_direct_io_the_page_cache_must_be_asked_for() {
+fn an_image_without_direct_io_requires_cache_host() {
     let Some(mounted) = Mounted::new("ramfs", "size=1m") else {
         return;
     };

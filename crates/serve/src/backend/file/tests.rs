@@ -104,7 +104,7 @@ fn bench(options: &ImageOptions) -> BackendBench {
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn an_image_is_made_once_and_keeps_what_was_written() {
+fn an_image_is_created_once_and_keeps_its_data() {
     let directory = Directory::new();
     let options = directory.options(8 * MIB);
     let mut bench = bench(&options);
@@ -382,7 +382,7 @@ fn after_a_failed_flush_none_succeeds_until_the_image_is_opened_again() {
 /// A failure of a durable write can contain the error of earlier writes, which later flushes would
 /// not report.
 #[test]
-fn a_failed_durable_write_fails_later_flushes_and_another_does_not() {
+fn only_a_failed_durable_write_fails_later_flushes() {
     let failing = |flags: Flags, offset: u64, errno: Errno| {
         let directory = Directory::new();
         let mut bench = bench(&directory.options(MIB));
@@ -473,7 +473,7 @@ fn discards_free_space_and_zeroing_can_keep_it() {
 
 /// Reads and writes with more buffers than one operation of the ring takes.
 #[test]
-fn jobs_with_very_many_buffers_work() {
+fn requests_with_more_buffers_than_an_operation_takes_complete() {
     let directory = Directory::in_memory();
     let options = directory.options(8 * MIB);
     let config = IoRingConfig {

@@ -171,7 +171,7 @@ fn random_jobs(bench: &mut BackendBench, seed: u64, jobs: u64, zero_trims: bool)
 }
 
 #[test]
-fn what_is_read_of_nbdkit_is_what_was_written() {
+fn writes_to_nbdkit_are_read_back() {
     if !is_there("nbdkit") {
         return;
     }
@@ -307,7 +307,7 @@ fn requests_wait_for_a_server_that_is_away_and_then_fail_until_it_is_back() {
 }
 
 #[test]
-fn a_server_that_comes_back_as_another_is_refused() {
+fn a_server_that_returns_with_other_properties_is_refused() {
     let wait = Span::from_millis(500);
     let Some((directory, program, mut bench)) = on_nbdkit(&["memory", "4M"], wait) else {
         return;
@@ -380,7 +380,7 @@ fn unsuitable_exports_are_refused_with_a_reason() {
 }
 
 #[test]
-fn names_with_odd_characters_reach_qemu() {
+fn export_names_with_special_characters_reach_qemu() {
     if !is_there("qemu-storage-daemon") {
         return;
     }
@@ -577,7 +577,7 @@ fn a_server_that_says_nothing_is_given_up_in_time_and_one_without_a_flush_is_ref
 
 /// The test writes 48 MiB with a limit of 16 MiB for unflushed data, and does not flush.
 #[test]
-fn memory_for_what_is_not_flushed_is_bounded() {
+fn memory_for_unflushed_data_is_bounded() {
     if !is_there("nbdkit") {
         return;
     }

@@ -465,7 +465,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_that_of_a_file_and_a_volume() {
+    fn a_mark_identifies_a_file_and_a_volume() {
         let marks = [
             mark("/etc/weir/weir.toml", "a"),
             mark("/etc/weir/weir.toml", "b"),

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_read_as_it_was_written_and_nothing_else_is() {
+    fn a_row_survives_writing_and_other_text_is_refused() {
         let row = MemberRow {
             lease: Lease(7),
             part: 21_845,

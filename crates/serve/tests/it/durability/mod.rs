@@ -142,7 +142,7 @@ fn serve(directory: &Temp, volume: &str) -> (LiveServer, ListenAddress) {
 }
 
 #[test]
-fn a_hundred_cuts_lose_nothing_that_was_promised() {
+fn a_hundred_power_cuts_lose_no_durable_write() {
     let directory = Temp::new();
     let (mut at_stake, mut lossy) = (0, 0);
     for seed in 0..CUTS {

@@ -23,7 +23,7 @@ fn a_payload_that_is_longer_than_allowed_is_skipped() {
 }
 
 #[test]
-fn a_client_that_stops_in_the_middle_harms_nobody() {
+fn a_client_that_stops_within_a_request_harms_no_other_client() {
     let bench = serve(ONE);
     let mut stopped = Vec::new();
     // The write of 1 MiB stops within its header, after it, and within its payload.
@@ -42,7 +42,7 @@ fn a_client_that_stops_in_the_middle_harms_nobody() {
 }
 
 #[test]
-fn clients_that_announce_and_do_not_send_leave_room_for_others() {
+fn clients_that_do_not_send_their_payload_leave_memory_for_others() {
     let bench = serve(&format!("limits.arena = \"64MiB\"\n{ONE}"));
     let mut stingy = Vec::new();
     // Each client announces 16 MiB, which is 25 times the arena for all of them.
@@ -60,7 +60,7 @@ fn clients_that_announce_and_do_not_send_leave_room_for_others() {
 }
 
 #[test]
-fn a_request_beyond_what_is_guaranteed_is_served_once_idle_hogs_are_ended() {
+fn a_request_beyond_the_guaranteed_memory_is_served_after_evictions() {
     let bench = serve(&format!(
         "limits = {{ arena = \"64MiB\", connections = 256 }}\n{ONE}"
     ));

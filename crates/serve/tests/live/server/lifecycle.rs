@@ -145,7 +145,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
 const IN_USE: &str = "server.remove_in_use = true\n";
 
 #[test]
-fn volumes_come_and_go_without_others_noticing() {
+fn volumes_are_added_and_removed_without_affecting_others() {
     let mut bench = serve(&drive(&(volume("a", "") + &volume("b", ""))));
     let (mut a, mut b) = (bench.connect("a"), bench.connect("b"));
     a.write(0, b"of a");

@@ -211,7 +211,7 @@ fn a_read_only_volume_says_so() {
 }
 
 #[test]
-fn extents_follow_what_was_written() {
+fn extents_follow_the_writes() {
     let bench = serve(ONE);
     let mut client = bench.connect("v");
     client.write(256 << 10, &[1; 100]);

@@ -129,7 +129,7 @@ fn a_sequential_reader_of_4_kib_has_windows_of_16_kib_doubled_to_128_kib() {
 }
 
 #[test]
-fn advice_doubles_the_window_or_does_away_with_it() {
+fn advice_doubles_the_read_ahead_window_or_disables_it() {
     let program = Program::sequential_reads(4096, 1);
     let mut reader = LoneProcess::new(program, buffered(Advice::Sequential), MIB);
     let golden = [
@@ -203,7 +203,7 @@ fn random_reads_fetch_single_pages_and_none_twice() {
 }
 
 #[test]
-fn hits_take_their_time_and_nothing_else() {
+fn cache_hits_take_their_time_and_issue_no_read() {
     let mut program = Program::random_reads(4096, 1);
     program.requests = Some(10_000);
     let mut reader = LoneProcess::new(program, buffered(Advice::Random), 10 * PAGE);

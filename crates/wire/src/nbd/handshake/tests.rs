@@ -180,7 +180,7 @@ fn go_in_bytes() {
 }
 
 #[test]
-fn info_tells_what_is_asked_and_does_not_end_the_handshake() {
+fn info_returns_the_requested_details_and_the_handshake_continues() {
     // 1 MiB and the flags 0x85: HAS_FLAGS, SEND_FLUSH, SEND_DF, since structured replies are
     // negotiated.
     let export = [0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0x85];
@@ -374,7 +374,7 @@ fn denials_are_reported_to_the_server() {
 }
 
 #[test]
-fn held_memory_is_the_incomplete_message_and_the_selected_name() {
+fn held_memory_consists_of_the_incomplete_message_and_selected_name() {
     let mut handshake = Handshake::new(HandshakeConfig::default());
     let mut feed = |input: &[u8]| {
         handshake.feed(input, &Two, &mut Vec::new()).unwrap();
@@ -428,7 +428,7 @@ fn contexts_are_listed_by_wildcard_and_selected_by_name() {
 }
 
 #[test]
-fn a_selection_counts_for_its_export_and_until_the_next() {
+fn a_selection_applies_to_its_export_until_the_next_selection() {
     let select = |name| option(OPT_SET_META_CONTEXT, &meta(name, &["base:allocation"]));
     let structured = option(OPT_STRUCTURED_REPLY, &[]);
     let go = |name| option(OPT_GO, &info(name, &[]));
@@ -501,7 +501,7 @@ fn flags_depend_on_each_other() {
 }
 
 #[test]
-fn rules_are_those_of_the_session() {
+fn rules_have_the_settings_of_the_session() {
     let session = run(&[option(OPT_GO, &info("beta", &[]))]).session();
     let expected = RuleSettings {
         size: 4096,
@@ -552,7 +552,7 @@ fn block_sizes_can_be_demanded() {
 }
 
 #[test]
-fn client_flags_must_be_those_offered() {
+fn client_flags_that_were_not_offered_are_refused() {
     let run = |flags: u32| run_with(HandshakeConfig::default(), &flags.to_be_bytes());
     // Flag 2 is NO_ZEROES without the fixed newstyle handshake, and 5 contains an unknown bit.
     assert_eq!(run(0).end, Err(HandshakeError::NotFixedNewstyle));
@@ -589,7 +589,7 @@ fn options_are_bounded_in_number_and_length() {
 }
 
 #[test]
-fn nothing_is_consumed_after_the_end() {
+fn a_handshake_consumes_no_bytes_after_its_end() {
     let read = NbdRequest {
         command: NbdCommand::Read,
         flags: crate::nbd::flags::CommandFlags::EMPTY,

@@ -182,7 +182,7 @@ fn before_2011() {
 }
 
 #[test]
-fn the_rule_of_before_2011_fails() {
+fn the_rule_of_xen_before_2011_deadlocks() {
     let program = std::env::current_exe().expect("it has a path");
     let output = std::process::Command::new(program)
         .args(["model::before_2011", "--exact", "--ignored", "--nocapture"])

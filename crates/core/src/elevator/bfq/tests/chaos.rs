@@ -85,7 +85,7 @@ fn gaps(seed: u64) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn nobody_starves() {
+fn every_client_is_served_within_its_bound() {
     let (mut telling, mut all) = (0, 0);
     for seed in 0..250 {
         for (gap, most) in gaps(seed) {

@@ -49,7 +49,7 @@ fn tags(asks: &[StreamLoad]) -> Vec<u32> {
 }
 
 #[test]
-fn tags_go_by_kind_and_weight() {
+fn tags_are_limited_by_kind_of_request_and_by_weight() {
     use PriorityClass::{BestEffort, Realtime};
     let read = |group, level, n| (group, BestEffort, level, n, Op::Read, Flags::NONE);
     let write = |flags, n| (1, BestEffort, 4, n, Op::Write, flags);
@@ -104,7 +104,7 @@ fn reader_beside_writer(tags: u32) -> u64 {
 /// The reader does not wait for tags, although the writer could use all of them. Without the limit,
 /// the reader would get 55 MB/s.
 #[test]
-fn who_waits_for_an_answer_finds_a_tag() {
+fn a_reader_finds_a_tag_beside_a_writer() {
     let rate = reader_beside_writer(16);
     assert!(rate >= 70_000, "{rate} kB/s");
 }

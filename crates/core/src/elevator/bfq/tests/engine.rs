@@ -151,7 +151,7 @@ fn an_idle_queue_is_forgotten_when_virtual_time_catches_up() {
 }
 
 #[test]
-fn a_queue_that_was_waited_for_is_shifted_back_to_where_it_ended() {
+fn a_queue_that_was_idled_for_starts_at_its_previous_finish_time() {
     for (waited, expected) in [(true, (60, 140)), (false, (100, 180))] {
         let mut engine = one_of_two_served(60, 1_000);
         engine.retire(1);
@@ -188,7 +188,7 @@ fn a_new_weight_counts_from_the_next_requeueing_on() {
 }
 
 #[test]
-fn a_groups_budget_is_that_of_its_next_member() {
+fn a_group_has_the_budget_of_its_next_member() {
     let mut engine = Wf2q::new(3, 3);
     for group in [1, 2] {
         engine.add(group, 0, BEST_EFFORT, 10);
@@ -224,7 +224,7 @@ fn a_groups_budget_is_that_of_its_next_member() {
 
 /// Each letter is the class of one of sixty turns of 10 ms, with a backlogged queue of each class.
 #[test]
-fn classes_are_strict_but_for_one_idle_turn_in_two_hundred_milliseconds() {
+fn classes_are_strict_except_for_an_idle_turn_every_200_ms() {
     let mut engine = Wf2q::new(1, 3);
     for class in 0..3 {
         engine.add(u32::from(class) + 1, 0, class, 10);

@@ -32,7 +32,7 @@ fn three(merge: bool, random_from: u64) -> ClosedLoopHost {
 }
 
 #[test]
-fn those_who_interleave_share_their_turns() {
+fn interleaved_readers_share_their_turns() {
     // In each turn except the first, three requests are outstanding instead of one. A turn
     // therefore takes less time for the same service.
     let mut host = three(true, u64::MAX);
@@ -108,7 +108,7 @@ fn first_of_five(stable_merge: bool, strict_guarantees: bool) -> u64 {
 }
 
 #[test]
-fn those_who_start_together_have_one_share_if_they_are_merged_for_good() {
+fn clients_that_start_together_share_a_queue_if_merged_permanently() {
     // Under strict guarantees, the drive is not observed to queue requests, so the queues are
     // merged later. Apart, the first has a weight of 40 of 360, which is 11 %. Merged, the four
     // have one queue with a weight of 80, so the first has 33 %.

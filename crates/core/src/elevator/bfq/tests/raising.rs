@@ -72,7 +72,7 @@ fn burst(readers: usize, apart: u64) -> u64 {
 }
 
 #[test]
-fn those_of_a_large_burst_are_not_raised() {
+fn clients_of_a_large_burst_are_not_raised() {
     // Eight readers are a large burst, but not if they start more than 180 ms apart.
     let (few, many, slowly) = (burst(7, ms(10)), burst(8, ms(10)), burst(8, ms(200)));
     assert!(many * 3 < few * 2, "{many} and {few} kB/s");
@@ -128,7 +128,7 @@ fn turns_of(client: Client, level: u8, after: u64) -> String {
 }
 
 #[test]
-fn the_turns_of_a_newcomer_are_short_and_its_own_until_it_has_moved_enough() {
+fn a_newcomer_gets_all_turns_with_small_budgets_while_raised() {
     // The budgets are twice the smallest one. The streamers are not served in the meantime.
     check(
         &turns_of(RANDOM, 4, 0),
@@ -156,7 +156,7 @@ fn the_turns_of_a_newcomer_are_short_and_its_own_until_it_has_moved_enough() {
 }
 
 #[test]
-fn the_turns_of_a_player_begin_when_it_asks() {
+fn the_turn_of_a_soft_real_time_client_begins_with_its_request() {
     // The client sends 40 ms after a completion, and the drive idles for it for 20 ms.
     check(
         &turns_of(PLAYER, 3, 0),

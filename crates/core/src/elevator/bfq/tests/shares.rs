@@ -90,7 +90,7 @@ fn shares_divide_every_second() {
 }
 
 #[test]
-fn the_drive_does_not_wait_for_who_is_held_back_by_a_limit() {
+fn the_drive_does_not_idle_for_a_throttled_client() {
     let limited = |config: Config, client: Client| {
         let mut host = closed_loop::host(bfq(config), &[(100, None); 5]);
         let clients = [0, 1, 2, 3].map(|group| {
@@ -119,7 +119,7 @@ fn the_drive_does_not_wait_for_who_is_held_back_by_a_limit() {
 }
 
 #[test]
-fn nobody_is_idled_for_among_equal_random_readers() {
+fn equal_random_readers_are_not_idled_for() {
     let total = |elevator| {
         let mut host = closed_loop::host(elevator, &[]);
         for _ in 0..16 {

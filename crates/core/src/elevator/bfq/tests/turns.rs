@@ -128,7 +128,7 @@ fn a_reader_of_half_a_budget_is_not_slow() {
 }
 
 #[test]
-fn charged_by_service_it_keeps_its_share_of_bytes() {
+fn a_slow_reader_charged_by_service_keeps_its_share_of_bytes() {
     let config = small_budgets().charge(Charge::Service);
     let clients = [RANDOM.of(nth(0)), STREAMER.of(nth(1))];
     check(
@@ -145,7 +145,7 @@ fn charged_by_service_it_keeps_its_share_of_bytes() {
 }
 
 #[test]
-fn a_client_that_thinks_is_idled_for_and_given_up_after_eight_milliseconds() {
+fn idling_for_a_client_with_think_time_ends_after_8_ms() {
     let clients = [
         RANDOM.of(nth(0)).think(ms(1)).until(ms(4)),
         STREAMER.of(nth(1)),
@@ -312,7 +312,7 @@ fn a_share_changed_in_mid_turn_counts_from_the_next_turn_on() {
 }
 
 #[test]
-fn who_is_served_and_for_whom_the_drive_is_kept_is_sampled() {
+fn samples_name_the_stream_that_is_served_or_idled_for() {
     let mut host = host(plain(), &GROUPS);
     let [one, other] = [0, 1].map(|group| host.add(STREAMER.of(nth(group)).depth(1)));
     let (mut served, mut idled, mut peak) = (0, 0, 0);

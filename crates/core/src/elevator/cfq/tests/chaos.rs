@@ -148,10 +148,10 @@ fn run(seed: u64) {
 
 /// Streams that are preferred may starve others, as in Linux. This concerns the realtime class,
 /// metadata, and all streams next to the idle class. The test therefore requires service of every
-/// client only where there are none of those. A queue that preempts an asynchronous one is put in
-/// front of its tree, so it may also starve others. With these seeds, it does not.
+/// client only in runs without preferred streams. A queue that preempts an asynchronous one is put
+/// in front of its tree, so it may also starve others. With these seeds, it does not.
 #[test]
-fn nobody_is_forgotten_whatever_the_tunables() {
+fn every_client_is_served_under_any_tunables() {
     for seed in 0..80 {
         run(seed);
     }

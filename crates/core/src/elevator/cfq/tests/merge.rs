@@ -34,7 +34,7 @@ fn a_request_joins_no_command_of_another_stream_than_its_own() {
 
 /// A growing command does not take precedence from a preferred request.
 #[test]
-fn metadata_goes_first_whatever_else_has_grown() {
+fn metadata_goes_before_a_grown_command() {
     let mut host = MergingHost::new(Config::default());
     host.ask_with(Flags::META, 1, 500);
     for block in [1010, 1011, 1012] {

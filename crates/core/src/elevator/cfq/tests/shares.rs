@@ -36,7 +36,7 @@ fn groups_share_a_disk_by_weight_at_every_level() {
 /// A group that was idle for ten seconds while another was served. It takes no more than its part
 /// when it returns.
 #[test]
-fn a_group_that_was_away_is_owed_nothing() {
+fn an_idle_group_earns_no_credit() {
     let mut host = disk(Config::default(), &[(100, None); 3]);
     host.add(READER.of(nth(0)));
     host.add(READER.of(nth(2)).until(ms(50)));
@@ -49,7 +49,7 @@ fn a_group_that_was_away_is_owed_nothing() {
 }
 
 #[test]
-fn a_slice_is_the_longer_the_higher_the_level() {
+fn a_higher_priority_level_has_a_longer_slice() {
     let config = Config::default().low_latency(false);
     let mut host = disk(config, &[]);
     host.add(READER.level(0));
@@ -88,7 +88,7 @@ fn the_realtime_class_takes_the_drive_at_once() {
 }
 
 #[test]
-fn the_idle_class_has_the_drive_when_nobody_else_wants_it() {
+fn the_idle_class_gets_the_drive_when_no_other_client_waits() {
     let mut host = disk(Config::default(), &[]);
     let idle = host.add(READER.class(PriorityClass::Idle));
     let busy = host.add(READER.until(5 * SECOND));
@@ -121,7 +121,7 @@ fn random_among(sequential: usize, make: MakeHost) -> (u64, u64) {
 /// The published experiment "Proportional-share policy on CFQ": a random reader with fifteen
 /// sequential ones.
 #[test]
-fn control_is_kept_on_a_disk_and_lost_on_flash() {
+fn a_random_reader_keeps_its_share_on_a_disk_and_loses_it_on_flash() {
     // The reader gets 1/16 of the time. The turns of the others are long enough for most of the
     // disk's speed.
     let (part, total) = random_among(15, disk);
@@ -134,7 +134,7 @@ fn control_is_kept_on_a_disk_and_lost_on_flash() {
 }
 
 #[test]
-fn where_requests_are_counted_groups_get_them_by_weight() {
+fn groups_on_flash_get_requests_by_weight() {
     let mut host = flash(Config::default(), &[(100, None), (300, None)]);
     for group in [0, 1] {
         host.add(STREAMER.of(nth(group)).depth(32));
@@ -145,7 +145,7 @@ fn where_requests_are_counted_groups_get_them_by_weight() {
 }
 
 #[test]
-fn on_flash_that_is_idled_for_weights_are_kept() {
+fn idling_on_flash_keeps_the_weights() {
     let config = Config::default().flash_idles(true);
     let mut host = flash(config, &[(100, None), (300, None)]);
     for group in [0, 1] {
@@ -157,7 +157,7 @@ fn on_flash_that_is_idled_for_weights_are_kept() {
 }
 
 #[test]
-fn writes_that_nobody_waits_for_leave_readers_most_of_a_disk() {
+fn asynchronous_writes_leave_readers_most_of_a_disk() {
     let mut host = disk(Config::default(), &[]);
     let reader = host.add(READER);
     let writer = host.add(STREAMER.op(Op::Write).depth(32));

@@ -20,7 +20,7 @@ fn a_turn_ends_with_its_slice() {
 
 /// Two readers with many requests on a drive of 32 tags.
 #[test]
-fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
+fn a_queue_with_competitors_has_a_quantum_in_flight() {
     let config = Config::default()
         .flash_idles(true)
         .slice_idle(Span::from_millis(1));
@@ -43,7 +43,7 @@ fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
 
 /// A random writer that shares an asynchronous queue with a sequential one.
 #[test]
-fn what_is_overdue_begins_a_turn() {
+fn an_overdue_request_begins_a_turn() {
     let mut host = disk(Config::default(), &[]);
     let op = Op::Write;
     host.add(STREAMER.op(op).depth(64));
@@ -84,7 +84,7 @@ fn a_reader_that_thinks_for_long_is_not_idled_for() {
 }
 
 #[test]
-fn samples_say_who_is_served_and_what_groups_have_used() {
+fn samples_name_the_served_stream_and_the_usage_of_groups() {
     let mut host = disk(Config::default(), &[(100, None), (300, None)]);
     let clients = [0, 1].map(|group| host.add(READER.of(nth(group))));
     let (mut served, mut leads, mut groups) = ([0; 2], 0, 0);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_flush_only_what_was_written_since_it_began_is_left() {
+    fn a_flush_leaves_only_the_work_written_since_it_began() {
         // 500 ms of work are written at 0 ms, and 400 ms of it are left at 100 ms. The flush from
         // 100 ms to 110 ms leaves the 20 ms that were written after its beginning.
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_hides_work_is_taken_to_hide_twice_as_much_until_it_does_so_no_longer() {
+    fn the_factor_of_hidden_work_doubles_with_each_sign_of_hidden_work() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = HiddenWork::default();
         work.observe_hidden_work(at(100));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_with_turns_hides_what_it_was_given_at_least_and_never_more_than_a_second() {
+    fn a_seek_bound_drive_hides_all_written_work_up_to_a_second() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = HiddenWork::default();
         work.settle(at(0), &SEEKING);

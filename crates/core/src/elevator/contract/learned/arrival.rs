@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_suffers_that_would_get_more_alone() {
+    fn a_client_suffers_if_it_would_get_more_without_contention() {
         let later = |client: &mut Presence, micros: u64| {
             let now = Instant::ZERO + Span::from_millis(200);
             for _ in 0..200 {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_kept_as_long_as_something_is_in_the_drive_and_while_the_client_thinks() {
+    fn a_client_keeps_its_place_with_requests_in_flight_and_in_think_time() {
         let mut client = asking(Span::from_millis(1), true);
         // Without think time, the place is kept for 100 us.
         let quiet = client.arrivals.quiet;

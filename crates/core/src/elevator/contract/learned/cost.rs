@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_whose_bytes_cost_more_than_those_of_larger_ones_is_too_small() {
+    fn a_size_with_costlier_bytes_than_larger_sizes_is_too_small() {
         let mut model = DriveCostModel::new(None, false);
         rounds(&mut model, &[4096], 100);
         assert_eq!(
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_tells_of_the_size_that_most_of_it_was_for() {
+    fn a_round_is_a_sample_of_its_most_frequent_size() {
         let mut model = DriveCostModel::new(None, false);
         rounds(&mut model, &[4096, 65_536, 65_536, 65_536], 10);
         let each = model.each[1];
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moving_costs_is_exact_beyond_64_bits() {
+    fn transfer_costs_are_exact_beyond_64_bits() {
         assert_eq!(transfer_cost(3, 1 << SHIFT), 3);
         assert_eq!(transfer_cost(3 << 40, 1 << 30), 3 << (70 - SHIFT));
     }

@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_whose_pieces_wait_for_the_link_alone_does_many_things_at_once() {
+    fn a_drive_with_pieces_that_wait_only_for_the_link_is_parallel() {
         let mut window = Window::new(Span::ZERO);
         window.least[0].add(Instant::ZERO, 3_000_000);
         let round = |time: u64, at_once: u64| Round {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_that_of_the_span_that_runs_and_of_the_one_before() {
+    fn the_recent_minimum_covers_the_current_and_the_previous_span() {
         let mut least = RecentMin::NONE;
         let half = MEASURE.as_nanos() / 2;
         let at = |halves| Instant::from_nanos(halves * half);

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flush_that_takes_too_long_for_its_client_bounds_what_is_written_before_the_next() {
+    fn a_flush_too_long_for_its_client_limits_writes_before_the_next() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let behind = JudgedFlush {
             lag: Span::from_millis(20),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn flushes_that_are_long_for_another_reason_bound_nobody() {
+    fn a_limit_that_does_not_shorten_flushes_is_lifted() {
         let mut dirty = DirtyLimit::new();
         let behind = JudgedFlush {
             lag: Span::from_millis(20),

@@ -156,7 +156,7 @@ fn a_reader_keeps_its_min_next_to_clients_that_sync() {
 }
 
 #[test]
-fn flushes_are_as_many_as_before_where_nothing_was_promised() {
+fn flushes_without_promises_are_as_many_as_under_none() {
     let clients = beside(0);
     let none = play(elevator::Config::None, FLUSH, &clients, 2);
     let kept = play(keeping(), FLUSH, &clients, 2);
@@ -165,7 +165,7 @@ fn flushes_are_as_many_as_before_where_nothing_was_promised() {
 }
 
 #[test]
-fn no_flush_waits_longer_than_its_bound_for_promises_that_the_drive_cannot_keep() {
+fn flushes_wait_no_longer_than_their_bound_for_impossible_promises() {
     // A read takes 60 us, so the drive reads 68 MB/s with one request at a time. A single client
     // with a larger min would delay a flush only for the duration of one flush, because not even an
     // idle drive would keep its promise. But the writers have promises that can be kept, and so

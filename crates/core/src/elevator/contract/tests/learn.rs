@@ -5,7 +5,7 @@ use crate::sample::{Sample, SampleMask};
 use crate::testing::bandwidth;
 
 #[test]
-fn what_a_piece_costs_and_how_long_it_takes_are_sampled() {
+fn the_cost_and_the_latency_of_a_piece_are_sampled() {
     let elevator = elevator::Config::Contract(Config::default());
     // The stated link is a quarter of the actual one.
     let pipe = PIPE.link(4 * LINK);

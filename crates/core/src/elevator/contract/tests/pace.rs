@@ -147,7 +147,7 @@ fn requests_that_end_together_were_outstanding_together() {
 }
 
 #[test]
-fn a_drive_slower_than_stated_keeps_what_it_can() {
+fn a_drive_slower_than_stated_keeps_its_reachable_promises() {
     let mut clients = clients(10_000_000);
     for reader in &mut clients[1..] {
         reader.contract = Some(min(1_000_000));

@@ -19,7 +19,7 @@ fn a_client_promised_more_than_its_share_gets_only_its_promise() {
 }
 
 #[test]
-fn a_promise_of_requests_that_is_asked_for_in_long_ones_breaks_no_other() {
+fn a_promise_of_requests_used_for_long_requests_breaks_no_other() {
     // 1,000 requests of 1 MiB are 1 GB/s, four times the speed of the drive.
     let long = READER.length(1024 * KIB).depth(8).with(min_iops(1_000));
     let target = SMALL.with(min(10_000_000));

@@ -16,7 +16,7 @@ fn play(clients: &[Client; 2]) -> (u64, u64) {
 }
 
 #[test]
-fn two_with_few_requests_divide_by_their_shares() {
+fn two_clients_with_few_requests_divide_by_their_shares() {
     for (ratio, depth) in [(2, 1), (2, 2), (2, 4), (10, 2), (10, 4)] {
         let (part, all) = play(&two(ratio, depth));
         let asked = 100 * u64::from(ratio);
@@ -29,7 +29,7 @@ fn two_with_few_requests_divide_by_their_shares() {
 }
 
 #[test]
-fn a_client_with_one_small_read_at_a_time_costs_others_no_more_than_may_be_given_up() {
+fn a_shallow_client_costs_others_no_more_than_the_sacrifice() {
     let pipe = PIPE.service(2_000_000);
     let shallow = SMALL.with(share(1_000));
     let deep = READER.depth(32).with(share(500));

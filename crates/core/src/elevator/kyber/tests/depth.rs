@@ -44,7 +44,7 @@ impl LatencyBench {
 }
 
 #[test]
-fn nothing_changes_while_all_are_within_their_targets() {
+fn depths_stay_the_same_while_latencies_are_within_targets() {
     let mut bench = LatencyBench::new();
     bench.end(1_000, READ, 3_900, 100);
     bench.end(1_000, WRITE, 39_000, 100);
@@ -57,7 +57,7 @@ fn nothing_changes_while_all_are_within_their_targets() {
 
 /// A domain in the second quarter of its target keeps two quarters of its depth, and so on.
 #[test]
-fn who_is_within_its_target_gives_way_when_the_drive_is_congested() {
+fn a_domain_within_its_target_gives_up_depth_under_congestion() {
     // The quarters of 40 ms are 10 ms each, and the first one includes 10 ms.
     for (total, depth) in [(10_000, 32), (10_001, 64), (25_000, 96), (40_000, 128)] {
         let mut bench = LatencyBench::new();
@@ -120,10 +120,9 @@ fn depths_fall_to_one_and_rise_again() {
     assert_eq!(seen, [2, 4, 8, 16, 32, 64, 128, 128, 128]);
 }
 
-/// Fewer than 500 requests count after one second. A percentile of the latency in the drive begins
-/// the wait for the total again, as in Linux.
+/// A percentile of the latency in the drive begins the wait for the total again, as in Linux.
 #[test]
-fn few_requests_are_believed_after_a_second() {
+fn fewer_than_500_requests_count_after_a_second() {
     let mut bench = LatencyBench::new();
     let mut changed = std::vec::Vec::new();
     for period in 0..70 {
@@ -139,9 +138,10 @@ fn few_requests_are_believed_after_a_second() {
     assert_eq!(changed, [60]);
 }
 
-/// The total latency is remembered until a congestion uses it, and it is used only once.
+/// The total latency is remembered until a congestion uses it. The next congestion needs a new
+/// value.
 #[test]
-fn what_was_known_of_a_domain_counts_once() {
+fn the_total_latency_of_a_domain_is_used_once() {
     let mut bench = LatencyBench::new();
     bench.end(500, WRITE, 100, 100);
     assert_eq!(bench.period(), [256, 128]);
@@ -151,9 +151,8 @@ fn what_was_known_of_a_domain_counts_once() {
     assert_eq!(bench.period(), [256, 32]);
 }
 
-/// A histogram is empty after a percentile was taken.
 #[test]
-fn a_histogram_begins_anew() {
+fn a_histogram_is_cleared_after_a_percentile_is_taken() {
     let mut bench = LatencyBench::new();
     bench.end(5_000, READ, 8_000, 8_000);
     bench.end(5_000, WRITE, 100, 100);
@@ -165,7 +164,7 @@ fn a_histogram_begins_anew() {
 
 /// The targets are the extreme values: zero and centuries.
 #[test]
-fn any_target_will_do() {
+fn extreme_targets_are_accepted() {
     for (target, depth) in [(Span::ZERO, DEPTHS[WRITE]), (Span::MAX, 32)] {
         let config = Config {
             read_lat_nsec: Span::ZERO,

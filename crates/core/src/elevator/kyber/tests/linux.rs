@@ -80,7 +80,7 @@ fn a_congested_drive_and_writes_that_are_just_in_time() {
 
 /// Both domains miss their targets by so much that neither gives up tokens.
 #[test]
-fn a_congested_drive_and_all_too_late() {
+fn a_congested_drive_with_both_domains_over_their_targets() {
     let config = Config {
         read_lat_nsec: Span::from_millis(5),
         write_lat_nsec: Span::from_millis(2),

@@ -57,7 +57,7 @@ fn domains_take_turns_by_batches() {
 
 /// A domain without a free token does not delay the others: it loses its turn until it has a token.
 #[test]
-fn a_domain_has_as_many_in_the_drive_as_it_may() {
+fn a_domain_has_no_more_requests_in_flight_than_tokens() {
     let mut host = ScriptedHost::new(Config::default(), 512, 1_024, 100_000);
     let stream = host.open(PriorityClass::BestEffort);
     for n in 0..40 {
@@ -102,7 +102,7 @@ fn asynchronous_requests_leave_tags_to_others() {
 }
 
 #[test]
-fn asynchronous_tags_go_by_words_of_a_map() {
+fn asynchronous_depth_is_three_quarters_of_each_word_of_the_tag_map() {
     use super::super::async_depth;
     // Words of 2, 8, 64 and 64 bits. The last word may be shorter.
     assert_eq!([8, 32, 256, 1_024].map(async_depth), [4, 24, 192, 768]);

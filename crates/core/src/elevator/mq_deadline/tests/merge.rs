@@ -48,7 +48,7 @@ fn a_command_is_as_old_as_the_oldest_of_its_parts() {
 }
 
 #[test]
-fn a_command_that_grew_in_front_is_found_where_it_begins_now() {
+fn a_front_merged_command_is_found_at_its_new_start() {
     let mut host = MergingHost::new(Config::default());
     // 61 makes another command the one that was merged last.
     for block in [10, 9, 60, 61, 8] {

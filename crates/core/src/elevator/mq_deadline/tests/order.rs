@@ -62,7 +62,7 @@ fn an_overdue_request_begins_the_next_batch() {
 }
 
 #[test]
-fn without_expiry_the_batch_after_goes_on_by_position() {
+fn a_batch_without_expired_requests_continues_by_position() {
     let (mut host, s) = one_at_a_time(batches(2));
     host.submit(s, Op::Read, 900, 1, 0);
     host.poll();
@@ -109,7 +109,7 @@ fn the_parts_of_a_long_request_go_one_behind_the_other_and_count_for_the_batch()
 }
 
 #[test]
-fn a_batch_goes_on_behind_a_request_that_is_given_up() {
+fn a_batch_continues_after_a_cancelled_request() {
     let (mut host, s) = one_at_a_time(Config::default());
     for n in 0..4 {
         host.submit(s, Op::Read, n, 1, n);

@@ -359,7 +359,7 @@ impl KeeperHistory {
 }
 
 #[test]
-fn nothing_is_lost_that_was_flushed_whatever_the_server_does() {
+fn flushed_data_survives_any_behaviour_of_the_server() {
     let histories = std::env::var("WEIR_DRAWS").map_or(3_000, |n| n.parse().unwrap());
     for seed in 0..histories {
         let mut history = KeeperHistory::new(seed);

@@ -56,7 +56,7 @@ fn a_plain_client_in_bytes() {
 }
 
 #[test]
-fn a_client_that_wants_everything_in_bytes() {
+fn a_client_with_every_option_in_bytes() {
     let ack = |option| reply(option, REP_ACK, &[]);
     let context = reply(
         OPT_SET_META_CONTEXT,

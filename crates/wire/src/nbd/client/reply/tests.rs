@@ -224,7 +224,7 @@ fn errors_of_an_unknown_kind_or_value_are_errors_all_the_same() {
 }
 
 #[test]
-fn the_longest_message_is_taken_and_held_as_it_comes() {
+fn the_longest_message_is_accepted_and_buffered_as_it_arrives() {
     let body = [&[0, 0, 0, 5, 0x10, 0][..], &[b'x'; MAX_STRING]].concat();
     let bytes = chunk(1, 0x8001, body.len() as u32, &body);
     let mut parser = ReplyParser::new();
