@@ -61,7 +61,7 @@ fn endpoints<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Vec<String> {
 fn endpoint(url: &str) -> Result<String, (&'static str, &'static str)> {
     if url.starts_with("https://") {
         let help = "use a TLS tunnel in front of etcd, and write the tunnel's address with http://";
-        return Err(("asks for TLS, which is not spoken", help));
+        return Err(("uses TLS, which is not supported", help));
     }
     let wrong = Err(("is not the URL of an endpoint", URL_HELP));
     let Some(rest) = url.strip_prefix("http://") else {

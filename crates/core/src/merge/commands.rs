@@ -175,7 +175,7 @@ impl Commands {
                 Side::Back => self.ends_at(command.last, first),
                 Side::Front => self.ends_at(last, command.first),
             },
-            "what is joined does not follow upon the other"
+            "the joined requests are not adjacent"
         );
         let mut at = first;
         while at != NIL {

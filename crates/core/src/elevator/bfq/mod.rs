@@ -481,7 +481,7 @@ impl Schedule for Bfq {
     fn next(&mut self, cx: &mut Cx) -> DispatchDecision {
         debug_assert!(
             self.symmetry.busy() > 0 || self.queued == 0,
-            "what is queued is in no queue"
+            "a queued request is in no queue"
         );
         self.decide(cx)
     }
