@@ -200,7 +200,7 @@ pub(super) fn by_second(record: &Record) -> Vec<f64> {
 
 /// Judges the distances of clients from their max.
 fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> RequirementResult {
-    // Clients without a max are ignored.
+    // Clients without a common max in bytes per second are ignored.
     let limited = clients.iter().filter_map(|r| {
         let at = scenario.clients.iter().position(|c| c.name == r.client)?;
         let limit = scenario.contract(at).max.bandwidth;

@@ -48,8 +48,8 @@ pub(crate) fn check(
             return doc.report_key(&path, error, "");
         }
     };
-    // The following checks replace the contracts that they report by contracts without a promise,
-    // so that each mistake causes only one problem.
+    // The next two checks replace the contracts that they report by contracts without a promise, so
+    // that each mistake causes only one problem.
     check_each_contract(doc, &server, &plan, &mut edits);
     check_request_rates(doc, &server, drive, &plan, &mut edits);
     check_tenant_max(doc, &server, &plan);

@@ -44,9 +44,9 @@ pub struct DriveReload {
 /// any order.
 ///
 /// While the server runs, contracts and capacities can change, volumes and tenants can be added and
-/// removed, and volumes can grow. Listeners, limits on connections, drives with their policies and
-/// shapes, and all other keys of a volume need a restart. Whether a volume can grow also depends on
-/// its storage, which is not checked here.
+/// removed, volumes can grow, and their keys `ublk` and `shared` can change. Listeners, limits on
+/// connections, drives with their policies and shapes, and all other keys of a volume need a
+/// restart. Whether a volume can grow also depends on its storage, which is not checked here.
 ///
 /// # Errors
 /// Everything in `new` that needs a restart. In that case, no part of `new` may be applied.

@@ -83,7 +83,8 @@ pub struct Dir {
 /// The rule for directories of other users on a path.
 #[derive(Clone, Copy)]
 enum Trust {
-    /// Root or the program's own user owns every directory, and no other user may write there.
+    /// Root or the program's own user owns every directory, and no other user may write there,
+    /// except in sticky directories.
     Whole,
     /// Directories may belong to anyone, but a link behind such a directory is refused.
     Links,
@@ -150,8 +151,8 @@ impl Dir {
         Err(Errno::LOOP.into())
     }
 
-    /// Returns true if only root and the program's own user can change the content of the
-    /// directory.
+    /// Returns true if only root and the program's own user can replace the files of the directory.
+    /// In a sticky directory such as `/tmp`, other users can still add files of their own.
     pub fn is_trusted(&self) -> bool {
         self.is_trusted
     }
@@ -222,7 +223,8 @@ impl Dir {
     /// new content. If the name is a link, the link itself is replaced.
     ///
     /// # Errors
-    /// The system's error. The file is unchanged in that case.
+    /// The system's error. The file is unchanged in that case, unless only the sync of the
+    /// directory failed after the replacement.
     pub fn replace(&self, name: &OsStr, content: &[u8], mode: u32) -> io::Result<()> {
         let mut fresh = OsString::from(".");
         fresh.push(name);

@@ -232,7 +232,7 @@ impl CsiDriver {
 #[derive(Clone, Debug)]
 pub(crate) struct CsiService(pub(crate) Arc<CsiDriver>);
 
-/// The maximum duration of a call. kubelet and the sidecars wait for the same time.
+/// The maximum duration of a call. kubelet waits for the same time.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 impl CsiService {

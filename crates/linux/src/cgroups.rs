@@ -136,8 +136,9 @@ fn words(files: &dyn HostFiles, path: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns true if systemd has marked a cgroup as delegated to others. It writes one of two
-/// extended attributes (`cg_set_access`): the first since version 236, the second since 251.
+/// Returns true if systemd has marked a cgroup as delegated to others. It sets the first of these
+/// extended attributes since version 236, and the second in addition since 251
+/// (`cgroup_delegate_xattr_apply`).
 fn is_delegated(files: &dyn HostFiles, directory: &str) -> bool {
     let noted = |name| files.attribute(directory, name).is_some_and(|v| v == "1");
     noted("trusted.delegate") || noted("user.delegate")

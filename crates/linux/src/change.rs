@@ -101,8 +101,8 @@ pub struct JournalEntry {
     pub device: Option<Ident>,
     /// The change itself, with the values before it.
     pub change: HostChange,
-    /// The value that was read back afterwards. `None` if the process ended before it could read
-    /// the value.
+    /// The value of a knob that was read back afterwards. `None` for other changes, and if the
+    /// process ended before it could read the value.
     pub now: Option<String>,
     /// True if the change is being undone, or has been undone in part.
     pub undoing: bool,

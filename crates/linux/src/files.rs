@@ -10,8 +10,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use weir_config::trusted::{self, Dir};
 
-/// The files of a host by their absolute paths. Files of `/sys` and of cgroups are read and written
-/// as the kernel requires it: whole, with one system call.
+/// The files of a host by their absolute paths. A file of `/sys` or of a cgroup is written as the
+/// kernel requires it: whole, with one system call.
 pub trait HostFiles {
     /// Returns the content of a file.
     ///

@@ -166,7 +166,8 @@ impl ApplyJournal {
         }
         let text = String::from_utf8_lossy(&text);
         // A last line without a line feed was being written when the process or the machine
-        // stopped. Its change had not been made yet, because a change follows its line.
+        // stopped. If it announces a change, that change had not been made yet, because a change
+        // follows its line.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         for (number, line) in whole.lines().enumerate() {
             journal.lines = number + 1;
@@ -346,8 +347,8 @@ impl ApplyJournal {
         let (dir, name) = self.place()?;
         dir.replace(name, text.as_bytes(), MODE)?;
         self.lines = records.len();
-        self.file = None;
         // The descriptor refers to the file that was replaced.
+        self.file = None;
         Ok(())
     }
 

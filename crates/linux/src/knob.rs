@@ -4,9 +4,9 @@
 use crate::tunable;
 use std::fmt;
 
-/// A knob of the kernel for storage. The order is the order of writes: another scheduler resets the
-/// knobs that follow it, `nr_requests` resets the depth for writes, and io.cost switches write-back
-/// throttling off.
+/// A knob of the kernel for storage. The order is the order of writes. Another scheduler resets
+/// `nr_requests`, the depth for writes and the elevator's tunables. `nr_requests` resets the depth
+/// for writes. io.cost switches write-back throttling off.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Knob {
     /// `queue/scheduler`: the name of the elevator.
@@ -40,7 +40,7 @@ pub enum Knob {
     BfqWeight,
     /// `io.max`: the limits of a cgroup.
     Max,
-    /// `io.low`: the low limits of a cgroup, in kernels from 4.12 to 6.10 that were built with it.
+    /// `io.low`: the low limits of a cgroup, in kernels from 4.12 to 6.9 that were built with it.
     Low,
     /// `io.latency`: the latency target of a cgroup.
     Latency,
@@ -155,7 +155,7 @@ impl Knob {
 
     /// Returns the value of a device, given the content of the file. [`Self::line`] with this value
     /// would set it again.
-    // The file lists all elevators, with the present one in brackets.
+    // The file of the scheduler lists all elevators, with the present one in brackets.
     pub fn value(self, text: &str, device: &str) -> String {
         if self == Self::Scheduler {
             let chosen = text
@@ -191,7 +191,7 @@ impl Knob {
         match self {
             Self::Max => Self::NO_LIMITS,
             Self::Weight | Self::BfqWeight => "default",
-            // The latency of a group without one of its own has no low limit.
+            // `tg_set_limit` removes all low limits of a group with this latency.
             Self::Low => "latency=max",
             Self::Latency => "target=max",
             Self::CostQos => "enable=0 ctrl=auto",

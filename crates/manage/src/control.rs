@@ -301,7 +301,8 @@ impl ChangeControl {
             text: text.clone(),
             undoes: None,
         };
-        // Any authorised client may reload without confinement, because root wrote the file.
+        // Any authorised client may reload without confinement, because the text comes from the
+        // configuration file and not from the client.
         let whole = ChangeContext {
             confined: false,
             ..how.clone()

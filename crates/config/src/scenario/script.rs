@@ -371,7 +371,8 @@ impl Script {
         self.facts.repetitions
     }
 
-    /// Returns the names of the cases in the order of the file. It is empty if there is only one.
+    /// Returns the names of the cases in the order of the file. It is empty if the file has no
+    /// cases.
     pub fn cases(&self) -> &[String] {
         &self.cases
     }

@@ -64,7 +64,8 @@ pub(crate) fn attach(driver: &CsiDriver, volume: &Volume) -> Result<PathBuf, Sta
         .ok_or_else(|| Status::internal("the kernel did not return the device number"))
 }
 
-/// Disconnects the device of a volume, if it is connected. Requests in flight complete first.
+/// Disconnects the device of a volume, if it is connected. The kernel cancels requests in flight
+/// (`nbd_clear_que`).
 pub(crate) fn detach(driver: &CsiDriver, volume: &str) -> Result<(), Status> {
     let Some(index) = index(driver, volume)? else {
         return Ok(());
@@ -86,9 +87,9 @@ pub(crate) fn grow(driver: &CsiDriver, volume: &Volume) -> Result<(), Status> {
     };
     let asked = Attributes::default()
         .u32(INDEX, index)
+        .u64(SIZE_BYTES, volume.size_bytes)
         // The kernel refuses to reconfigure a device unless the request has the device's text
         // (`nbd_genl_reconfigure`).
-        .u64(SIZE_BYTES, volume.size_bytes)
         .text(BACKEND_IDENTIFIER, &mark(driver, &volume.name));
     let grown = family()?.ask(RECONFIGURE, &asked);
     grown.map(drop).map_err(refused("grow", &volume.name))

@@ -28,7 +28,8 @@ const GROUP_ID: u16 = 2;
 const NESTED: u16 = 1 << 15;
 /// The maximum length of a received message, in bytes.
 const LONGEST: usize = 16 << 10;
-/// The time that the kernel has to reply. Disconnecting waits for requests in flight.
+/// The time that the kernel has to reply. Disconnecting waits for the receiving threads of the
+/// device.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The attributes of a message in their binary form.

@@ -13,8 +13,8 @@ const MAX_PAYLOAD: usize = 1 << 14;
 /// The types of frames that carry a header block.
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
-/// The flags of `HEADERS`. The first two have a meaning for the request, and the others describe
-/// the layout of the frame.
+/// The flags of `HEADERS`. `END_STREAM` is passed on. The others describe the layout of the frame,
+/// which changes.
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;

@@ -126,8 +126,8 @@ impl Decoder {
             return Some(());
         }
         if first & 0xe0 == 0x20 {
-            // A client may only choose a smaller table than the server allows (RFC 7541, section
-            // 4.2).
+            // The size must not exceed the limit that the server announced (RFC 7541, sections 4.2
+            // and 6.3).
             self.max = integer(block, 5).filter(|&size| size <= TABLE)?;
             self.shrink();
             return Some(());

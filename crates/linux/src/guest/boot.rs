@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 /// The maximum size of the archive of `/out`, in bytes.
 pub const OUT_MAX: u64 = 512 << 20;
 
-/// The interval at which `run_while` asks whether the guest may continue.
+/// The maximum interval at which `run_while` asks whether the guest may continue.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The first line that the guest's first process prints.
+/// The beginning of the first line that the guest's first process prints.
 const BEGIN: &str = "guest: kernel ";
 /// The last line that the guest's first process prints.
 pub(crate) const END: &str = "guest: end";
@@ -170,9 +170,9 @@ impl KernelGuest {
     /// Starts QEMU. Returns the lines of its standard output and error through a channel.
     fn start(&self, scratch: &Path) -> Result<(Qemu, Receiver<String>), GuestError> {
         let mut qemu = Command::new("qemu-system-x86_64");
-        // Mitigations of Spectre cost instructions, and therefore time. RDRAND and RDSEED would
-        // return numbers of this processor, and kernel addresses drawn from them, so that runs
-        // would differ.
+        // RDRAND and RDSEED are switched off, so that the kernel draws no numbers from the
+        // processor. Mitigations of Spectre cost instructions, and therefore time
+        // (`mitigations=off` below).
         qemu.args(["-accel", "tcg", "-cpu", "qemu64,-rdrand,-rdseed"])
             .args(["-smp", &self.processors.to_string()])
             // `sleep=off`: the clock jumps over idle time instead of waiting in real time.

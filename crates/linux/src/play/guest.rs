@@ -289,11 +289,11 @@ pub fn server(scenario: &Scenario, size: u64, path_ns: u64) -> String {
 
 /// The commands that start the server and make the device.
 ///
-/// ublk, which kernels have from 6.12 on, passes the drive's attributes to the kernel by itself.
-/// With NBD, the attributes are set in sysfs: without an elevator, `nr_requests` is the number of
-/// tags, and it stays the number of the drive's tags when an elevator is selected. Built-in modules
-/// cannot be loaded and are skipped. The timer slack is set to 1 ns, because by default a sleep
-/// until the drive's completion would last up to 50 us longer.
+/// ublk, which the kernels for guests have from 6.12 on, passes the drive's attributes to the
+/// kernel by itself. With NBD, the attributes are set in sysfs: without an elevator, `nr_requests`
+/// is the number of tags, and it stays the number of the drive's tags when an elevator is selected.
+/// Built-in modules cannot be loaded and are skipped. The timer slack is set to 1 ns, because by
+/// default a sleep until the drive's completion would last up to 50 us longer.
 const CONNECT: &str = "echo 1 > /proc/$$/timerslack_ns
 for m in nbd ublk_drv bfq kyber_iosched mq_deadline; do has $m && load $m; done
 cp /files/server.toml /tmp/server.toml; dev=nbd0

@@ -22,7 +22,8 @@ pub struct RestoreCounts {
     /// The number of changes that had already been undone, or that disappeared with a cgroup, an
     /// elevator or the last boot.
     pub gone: usize,
-    /// The number of values that another program has changed since. They are left as they are.
+    /// The number of values that another program has changed since or made use of, and of those
+    /// whose device was removed. They are left as they are.
     pub changed: usize,
     /// The number of changes that could not be undone. They stay in the journal.
     pub kept: usize,
@@ -173,7 +174,8 @@ enum UndoOutcome {
     Undone,
     /// There was nothing to undo.
     Gone,
-    /// Another program has changed the value since, or has made use of it.
+    /// Another program has changed the value since or has made use of it, or the device was
+    /// removed.
     Changed(String),
     /// The change could not be undone.
     Kept(String),

@@ -43,7 +43,7 @@ fn encode((op, number, time): ClockMessage) -> [u8; MESSAGE_LEN] {
     message
 }
 
-/// The clock of one kernel, as seen by the simulator.
+/// The clock of one kernel, as seen by the host.
 #[derive(Debug)]
 pub(super) struct Calendar {
     kernel: UnixStream,

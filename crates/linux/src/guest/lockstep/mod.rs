@@ -3,7 +3,7 @@
 //! With `time-travel=ext`, such a kernel has no clock of its own: it asks a *calendar* when it may
 //! run. Here, the calendar is also the disk, over vhost-user with in-band notifications. Kernel and
 //! drive therefore share one time, in which processors are infinitely fast. The kernel can be built
-//! with options that no distribution enables, such as `io.latency` and `io.low`.
+//! with options that Debian's kernels do not have, such as `io.latency` and `io.low`.
 //!
 //! [`Lockstep::run_while`] boots the kernel and serves both connections: `calendar` has the clock,
 //! `disk` the drive, and `data` the content of the drive.
@@ -258,7 +258,7 @@ fn accept(
     }
 }
 
-/// Waits for 100 ms. Returns false if no descriptor became ready.
+/// Waits up to 100 ms for a descriptor to become ready. Returns false if none did.
 fn wait(fds: &mut [PollFd<'_>]) -> Result<bool, GuestError> {
     let moment = Timespec {
         tv_sec: 0,
