@@ -1,4 +1,4 @@
-//! The report of one step of `apply` or `undo`, as a line for the user.
+//! The report of one step of `apply` or `restore`, as a line for the user.
 
 use std::fmt;
 use weir_config::one_line;

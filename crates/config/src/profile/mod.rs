@@ -1,6 +1,6 @@
 //! Profiles: drive models under a name, with a description of the drive.
 //!
-//! A profile is a TOML file with a name, a description, a kind, and every parameter of that kind:
+//! A profile is a TOML file with a name, a description, a kind, and the parameters of that kind:
 //!
 //! ```toml
 #![doc = include_str!("../../profiles/scsi-debug.toml")]

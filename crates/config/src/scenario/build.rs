@@ -126,7 +126,9 @@ impl StatedScenario {
     /// Returns the scenario that a run simulates, with these settings applied to the contracts in
     /// order.
     ///
-    /// # Errors A setting for a name that is neither a group nor a client in a group of its own, or a setting that a file could not contain.
+    /// # Errors
+    /// A setting for a name that is neither a group nor a client in a group of its own, or a
+    /// setting that a file could not contain.
     pub(super) fn build(mut self, settings: &[Setting]) -> Result<Scenario, Problem> {
         for setting in settings {
             self.set(setting)?;
@@ -136,13 +138,13 @@ impl StatedScenario {
             meant_for,
             ..
         } = self;
+        // Reads and writes can have different rates. A promise must hold for both, so the smaller
+        // rate counts.
         let capacity = scenario.capacity.map(|c| c.read.min(c.write));
         if let (Some(meant), Some(rate)) = (meant_for, capacity) {
             let groups = scenario.groups.iter_mut().map(|g| &mut g.contract);
             let changes = scenario.changes.iter_mut().map(|c| &mut c.contract);
             for contract in groups.chain(changes) {
-                // Reads and writes can have different rates. A promise must hold for both, so the
-                // smaller rate counts.
                 // The product of two rates can exceed 64 bits.
                 let part = u128::from(contract.min) * u128::from(rate) / u128::from(meant);
                 let part = u64::try_from(part).unwrap_or(u64::MAX) / STEP * STEP;

@@ -41,8 +41,8 @@ struct Death {
 ///   write-back throttling. bfq and io.cost switch write-back throttling off.
 /// - A cgroup has the files of the controller `io` while its parent passes the controller on. A
 ///   parent with processes cannot.
-/// - Numbers of devices must be those of whole devices. Values that the kernel rounds are rounded,
-///   and values out of bounds are refused.
+/// - Numbers of devices must be those of whole devices. Values that the kernel rounds are rounded.
+///   Values out of bounds are refused, or clamped in the case of an elevator's tunables.
 /// - `io.bfq.weight` exists while bfq is loaded. It accepts weights for devices whose elevator is
 ///   bfq.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,9 +9,9 @@ const LEAST: Span = Span::from_millis(250);
 
 /// The recent use of the min, and the demand that follows from it.
 ///
-/// The demand rises at once. It falls by at most a quarter at a time, which is by half in about a
-/// second. A part that was given up in every pause of a client would have to be acquired again for
-/// the next request.
+/// The demand rises at once. It falls by at most a quarter at a time, at intervals of at least 250
+/// ms. A part that was given up in every pause of a client would have to be acquired again for the
+/// next request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PartDemand {
     last: Option<(Instant, PartUsage)>,

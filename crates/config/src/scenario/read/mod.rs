@@ -110,7 +110,8 @@ fn ends<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>, scenario: &mut Scena
     let entry = root.entry("exitall");
     let last = entry.and_then(|e| ending_client(doc, &e, scenario));
     (scenario.awaits, scenario.exits) = (place(awaited.as_ref()), place(last.as_ref()));
-    // The client must stop issuing requests when the time is over, or the run would never end.
+    // The client must stop issuing requests when the time is over. Otherwise, the run would wait
+    // for its requests until `PATIENCE` has passed.
     if let Some(at) = scenario.awaits {
         scenario.clients[at].program.stop = Some(scenario.warm_up + scenario.duration);
     }
