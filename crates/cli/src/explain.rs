@@ -118,7 +118,7 @@ fn explain_recording(options: &ExplainOptions, path: &Path) -> Result<Explanatio
     Ok(view.explain(options.since, &|group| names.of(group)))
 }
 
-/// Parses a period. Unlike other times, it can be in minutes.
+/// Parses a period. Unlike in other times, minutes can be written as `m`.
 fn span(text: &str) -> Result<Span, String> {
     let minutes = text.strip_suffix('m').and_then(|n| n.parse::<u64>().ok());
     if let Some(minutes) = minutes {

@@ -1,4 +1,4 @@
-//! The error of a step of `apply` or `undo`, with advice on its cause.
+//! The error of a step of `apply` or `restore`, with advice on its cause.
 
 use crate::device::error_text;
 use crate::journal::JournalError;

@@ -16,8 +16,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The interval in which a signal is noticed.
 const NOTICE: Duration = Duration::from_millis(100);
 
-/// Returns a flag that SIGTERM and SIGINT set, if it is wanted. From then on, no signal ends the
-/// process in the middle of a step.
+/// Returns a flag that SIGTERM and SIGINT set, if it is wanted. From then on, these signals do not
+/// end the process in the middle of a step.
 pub(super) fn ending_flag(wanted: bool) -> Result<Option<Arc<AtomicBool>>, Failure> {
     if !wanted {
         return Ok(None);

@@ -3,8 +3,8 @@
 use super::work::RunOutcome;
 use weir_measure::{Interval, Record};
 
-/// The precision of a client's figures over the repetitions of a cell. A figure is `None` if there
-/// are fewer than two runs.
+/// The precision of a client's figures over the repetitions of a cell. With random numbers, a
+/// figure is `None` if there are fewer than two runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct RunSpread {
     /// The mean bandwidth in MB/s, with its interval.

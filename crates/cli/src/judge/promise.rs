@@ -103,7 +103,7 @@ pub(crate) fn describe_broken(record: &Record, (short, applied): (u64, u64)) -> 
         return "was not judged: the machine was too busy".to_owned();
     }
     let depth = seconds.excused_as(Excuse::Depth);
-    // All seconds that were not kept are excused by the client's own queue depth.
+    // No second is short, and some are excused by the client's own queue depth.
     if seconds.short == 0 && depth > 0 {
         return format!(
             "got {} of what it was promised; it was limited by itself: by its path to the server and its requests at a time",

@@ -116,8 +116,8 @@ fn controllers_of<'a>(
             }
         }
     }
-    controllers.sort_unstable();
     // Requests pass controllers in a fixed order, however the file lists them.
+    controllers.sort_unstable();
     (doc.problem_count() == before).then_some(controllers)
 }
 
