@@ -23,8 +23,8 @@ pub(super) struct ValidationOptions {
     jobs: JobsOption,
 }
 
-/// The length of the progress bar for one drive. Its unit is 100 ms, so this is a thousandth of the
-/// work on a drive.
+/// The length of the progress bar for one drive. The bar's unit is 100 ms, so one unit is a
+/// thousandth of the work on a drive.
 const EACH: Duration = Duration::from_secs(100);
 
 pub(super) fn run(options: &ValidationOptions) -> Result<(), Failure> {

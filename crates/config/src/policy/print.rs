@@ -9,7 +9,7 @@ use crate::words::Words;
 use std::fmt::Write as _;
 use weir_core::tunable::{Tunable, Tuned};
 
-/// The maximum length of a comment line in characters.
+/// The maximum length of a comment line in bytes, unless a single word is longer.
 const WIDTH: usize = 110;
 
 /// Prints a policy as a file that reads back as an equal policy. Each tunable has a comment with
