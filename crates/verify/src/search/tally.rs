@@ -18,8 +18,8 @@ listed! {
         /// `contract` and BFQ keep every promise, and the total is less than 90 % of that under
         /// BFQ.
         BfqTotal = "bfq-total",
-        /// A realtime client gets less than 90 % of its service alone, although it gets at least 90
-        /// % when the clients without a promise are absent.
+        /// A realtime client gets less than 90 % of its service alone. Without the clients that
+        /// have no promise, it gets at least 90 %.
         Realtime = "realtime",
         /// A realtime client has a p99 latency of more than 4 (position-independent drives) to 10
         /// (disks) times that alone.
