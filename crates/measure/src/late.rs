@@ -39,7 +39,8 @@ impl DeadlineCounter {
         }
     }
 
-    /// Records that the request which has been outstanding longest failed.
+    /// Records that a request failed. The caller does not know which one, so the oldest outstanding
+    /// request is treated as the failed one.
     pub(crate) fn failed(&mut self) {
         // A failed request missed its deadline, however early it failed.
         self.late.extend(self.open.pop_front());
@@ -51,7 +52,7 @@ impl DeadlineCounter {
     }
 
     /// Returns the number of late requests that were due from `start_ns` on and whose deadline
-    /// passed by `end_ns`.
+    /// passed by `end_ns`, plus all requests that could not be sent in time.
     // A request whose deadline is after the end cannot be judged yet.
     pub(crate) fn count(&self, start_ns: u64, end_ns: u64) -> u64 {
         let measured =

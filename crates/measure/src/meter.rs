@@ -266,8 +266,8 @@ impl Meter {
         (self.course.as_deref()).map_or(ends, |course| ends.min(course.window_end(now_ns)))
     }
 
-    /// Records that a request of `bytes` failed at `now_ns`. It is counted, and otherwise only
-    /// affects the shortfall of a promise.
+    /// Records that a request of `bytes` failed at `now_ns`. It counts as a failure and as a late
+    /// request, and adds to the failed amount by which a promise is judged.
     pub fn failed(&mut self, now_ns: u64, bytes: u64) {
         self.pass(now_ns);
         self.watch.end_request(false);

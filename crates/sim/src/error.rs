@@ -10,7 +10,7 @@ pub enum SimError {
     /// A parameter of the drive is out of range.
     #[error("drive: {0}")]
     Drive(weir_core::rule::RuleViolation),
-    /// A freeze of the drive is empty, or as long as the time from one freeze to the next.
+    /// A freeze of the drive is empty, or not shorter than the time from one freeze to the next.
     #[error(
         "drive: the length of a freeze must be above zero and shorter than the time between two freezes"
     )]

@@ -13,7 +13,7 @@ use weir_model::load::{Io, LoadClient};
 pub(crate) struct SimClient {
     pub(crate) program: LoadClient,
     pub(crate) meter: Meter,
-    /// The page cache and the present system call, if the program does buffered I/O.
+    /// The process with its present system call, if the program does buffered I/O.
     pub(crate) process: Option<Box<Process>>,
     /// The client's stream while it is connected.
     pub(crate) stream: Option<StreamId>,

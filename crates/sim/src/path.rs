@@ -10,7 +10,7 @@ use weir_core::{Done, Instant, Request, Span};
 pub(crate) struct Transit {
     path: Path,
     machine: Machine,
-    /// The number of wake-ups so far, and of stalls that have ended. They are positions in the
+    /// The number of turns so far, and of stalls that have ended. They are positions in the
     /// machine's lists.
     woken: usize,
     stalled: usize,

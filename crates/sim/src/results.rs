@@ -53,7 +53,7 @@ pub struct Results {
 pub struct ClientResult {
     /// The client's name in the scenario.
     pub name: String,
-    /// The contract that the client's group had during the whole run.
+    /// The contract of the client's group, with the smallest min that the group had during the run.
     pub contract: Contract,
     /// The group of the client.
     pub group: GroupId,

@@ -106,7 +106,7 @@ impl StepMeasurement {
         self.failed.as_ref()
     }
 
-    /// Returns the time since the step began.
+    /// Returns the time from the beginning of the step to its last completion.
     pub fn elapsed(&self) -> Span {
         self.began.map_or(Span::ZERO, |began| self.now.since(began))
     }

@@ -243,7 +243,7 @@ fn reads(deep: u32, rotational: bool) -> Vec<StepDraft> {
     all
 }
 
-/// Returns sequential writes of the full weight, because a drive may have faster cells or a buffer
+/// Returns sequential writes with a large weight, because a drive may have faster cells or a buffer
 /// in front of slower ones.
 fn writes_in_sequence(deep: u32) -> StepDraft {
     draft(

@@ -50,7 +50,7 @@ pub struct NullBlk {
 pub struct ConformanceCase {
     /// The name of the case.
     pub name: String,
-    /// The name of Weir's policy, which is also the name of Linux's elevator.
+    /// The name of Weir's policy. Linux uses the elevator of this policy.
     pub policy: String,
     /// The setting `nr_requests`. Without an elevator it is the number of tags.
     pub nr_requests: u32,

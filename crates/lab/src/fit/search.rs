@@ -13,7 +13,7 @@ use weir_model::drive::DriveConfig;
 /// The maximum number of rounds over all ties.
 const ROUNDS: u32 = 4;
 
-/// The maximum number of values that are tested for a tie.
+/// The maximum number of values between the ends of a range that are tested for a tie.
 const TRIES: u32 = 16;
 
 /// The distance from the last value that later rounds search, as a ratio.

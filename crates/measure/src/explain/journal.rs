@@ -18,7 +18,7 @@ use weir_core::{
     Completion, Dispatch, Done, GroupId, Instant, Layer, Op, Outcome, Output, Span, StreamId,
 };
 
-/// The delay of a call, in nanoseconds, from which the process counts as late. Smaller delays are
+/// The delay of a call, in nanoseconds, above which the process counts as late. Smaller delays are
 /// within the precision of timers.
 const TIMELY: u64 = 100_000;
 
@@ -26,7 +26,7 @@ const TIMELY: u64 = 100_000;
 /// Only a recording that was tampered with has later times.
 pub(crate) const LATEST: u64 = (u32::MAX as u64 - 1) * SECOND_NS;
 
-/// The number of seconds without any call that are recorded one by one.
+/// The maximum number of successive seconds without any call that are recorded one by one.
 const GAP: u32 = 3600;
 
 /// The share of a journal's bytes for single pieces, in sixteenths. Pieces and requests cover the

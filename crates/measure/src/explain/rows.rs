@@ -65,7 +65,7 @@ const MANY: u64 = 8;
 
 impl DriveSecond {
     /// Returns the performance of the drive relative to its stated capacity (0 to 1), if a capacity
-    /// is stated and requests waited for the drive.
+    /// is stated, the drive was busy for at least 100 ms and requests waited for it.
     ///
     /// Requests waited if pieces were in the drive for longer than they would have been alone, so
     /// that a higher queue depth would not have made it faster. In addition, they must have been
@@ -82,8 +82,9 @@ impl DriveSecond {
         told.then(|| (self.stated as f64 / busy as f64).min(1.0))
     }
 
-    /// Returns the same performance for a drive that was busy all the time, while requests waited
-    /// in the elevator (however few were in the drive) or at least [`MANY`] were in the drive.
+    /// Returns the same performance for a drive that was busy for at least 90 % of the second,
+    /// while requests waited in the elevator (however few were in the drive) or at least [`MANY`]
+    /// were in the drive.
     pub(crate) fn did_with_backlog(&self, is_stated: bool) -> Option<f64> {
         let busy = self.busy.saturating_sub(self.late);
         let is_queue = self.elevator >= busy / 2 || self.drive >= MANY * busy;

@@ -156,8 +156,8 @@ pub struct SecondWaits {
     /// The performance of the drive in thousandths of its stated capacity, if a capacity is stated
     /// and requests waited for the drive.
     pub drive_did: Option<u16>,
-    /// The performance of a drive in thousandths of its stated capacity, if it was busy all the
-    /// time while requests waited in the elevator or many were in the drive.
+    /// The performance of a drive in thousandths of its stated capacity, if it was busy for at
+    /// least 90 % of the second while requests waited in the elevator or many were in the drive.
     ///
     /// The elevator may have kept so few requests in the drive that it did less than it can.
     /// However, an elevator does not do that to a client that gets less than its min. Therefore,

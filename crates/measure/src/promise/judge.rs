@@ -18,7 +18,7 @@ pub enum Excuse {
     /// itself.
     Depth,
     /// The server of a remote storage was slower than its stated capacity or was not reachable, and
-    /// that accounts for the missing amount.
+    /// the cause is neither another client nor this host or server.
     Pool,
     /// The client got its min for the time in which it and the server had a CPU.
     Host,
@@ -291,7 +291,8 @@ impl Judge {
 }
 
 impl Second {
-    /// Returns true if the client had nothing outstanding for more than half of the second.
+    /// Returns true if the client had nothing outstanding for more than half of the second, and
+    /// never failed to read its replies.
     pub fn is_idle(&self) -> bool {
         self.suspended_ns == 0 && 2 * self.waited_ns < SECOND_NS
     }
@@ -376,9 +377,10 @@ fn reach(second: &Second, units: Units, alone: AloneRequest) -> u64 {
 
 /// Returns the cause of a second that lacks `by` of the `owed` amount.
 ///
-/// It is the first of these that accounts for the missing amount: errors, a server without a CPU, a
-/// server busy with others, a busy host, a slow drive. If none does, it is the cause for which
-/// requests waited longest.
+/// It is the first of these that applies: failed requests that account for the missing amount, a
+/// server without a CPU for as long as that amount takes, the cause that the server reported, a
+/// server busy with others for more than half of the waiting time, and then a busy host or a slow
+/// drive, whichever lost more. If none applies, it is the cause for which requests waited longest.
 fn blame(second: &Second, rate: &PromisedRate, (owed, by): (u64, u64)) -> Blame {
     let units = rate.units;
     let standing = second.standing;

@@ -16,6 +16,8 @@
 //!
 //! A second that is not kept is excused in these cases:
 //!
+//! - The client had no request outstanding, or did not read its replies.
+//!
 //! - The client's requests were throttled by its max for more than half of their time.
 //! - The queue depth was so low that the client would have missed its min even with the drive to
 //!   itself, and it got at least half of the amount that it would have got then.
@@ -136,7 +138,7 @@ pub struct Promise {
     watch: SecondWatch,
     judge: Judge,
     rate: Option<PromisedRate>,
-    /// True if the promise was in force when the current second began.
+    /// True if a promise in the same units has been in force since the current second began.
     whole: bool,
     /// The amount owed in the current second before the rate changed, and the time waited until
     /// then.
@@ -156,8 +158,8 @@ pub struct Promise {
 }
 
 /// The number of requests alone in the drive from which on their latency is used. Each further
-/// request replaces one eighth of the mean. With fewer requests, none is excused, because one of
-/// them may have met a late host.
+/// request replaces one eighth of the mean. With fewer requests, no second is excused for its queue
+/// depth, because one of these requests may have met a late host.
 const ALONE: u64 = 8;
 
 impl Promise {
@@ -224,8 +226,8 @@ impl Promise {
         self.watch.live()
     }
 
-    /// Returns true if no request completed in the current second although some are outstanding.
-    /// Then it matters whether they are throttled.
+    /// Returns true if a promise is in force and no request completed in the current second
+    /// although some are outstanding. Then it matters whether they are throttled.
     pub fn is_still(&self) -> bool {
         self.rate.is_some() && self.watch.is_still()
     }
@@ -396,7 +398,8 @@ impl Promise {
     }
 
     /// Returns the cause that kept the client from getting more in the last whole second, promised
-    /// or not. It is the reason of the verdict if the second was short or excused.
+    /// or not. It is the reason of the verdict if the second was short, or excused for a reason
+    /// other than [`Excuse::Idle`].
     pub fn last_cause(&self) -> Option<Blame> {
         self.last.0
     }

@@ -37,8 +37,7 @@ pub struct Second {
     pub others: WindowTotals,
     /// The nanoseconds in which at least one request waited.
     pub waited_ns: u64,
-    /// The nanoseconds in which requests waited only because their clients did not read their
-    /// replies.
+    /// The nanoseconds in which no request waited and at least one client did not read its replies.
     pub suspended_ns: u64,
     /// The sum of the waiting times of all requests, in nanoseconds.
     pub occupancy_ns: u64,

@@ -153,6 +153,8 @@ struct Runner<'a, S> {
     sent: usize,
     /// The read reply whose payload is being received.
     incoming: Option<Incoming>,
+    /// The cookie of the request that completes as soon as the payload in `incoming` has been
+    /// received.
     ends: Option<u64>,
     last_input: Instant,
 }
@@ -167,7 +169,6 @@ impl<'a, S: RequestSource> Runner<'a, S> {
             outstanding: VecDeque::new(),
             sending: Vec::new(),
             sent: 0,
-            // The cookie of a request that completes as soon as its payload has been received.
             incoming: None,
             ends: None,
             last_input: Instant::now(),
@@ -189,7 +190,7 @@ impl<'a, S: RequestSource> Runner<'a, S> {
             self.flush()?;
             let timeout = self.timeout(wake);
             let socket = &self.connection.socket;
-            // A timeout is either the next due request or the end of the server's patience.
+            // The timeout ends when the next request is due or the stop flag must be checked.
             if !socket.wait(!self.is_sent(), timeout)? {
                 self.check_patience()?;
             }
@@ -247,6 +248,8 @@ impl<'a, S: RequestSource> Runner<'a, S> {
         if io.op == Op::Write {
             self.source.payload(&io, &mut self.sending);
         }
+        // Patience begins with the first outstanding request. An idle connection is not a silent
+        // server.
         if self.outstanding.is_empty() {
             self.last_input = Instant::now();
         }
@@ -273,8 +276,7 @@ impl<'a, S: RequestSource> Runner<'a, S> {
 
     /// Processes bytes from the server: payloads and replies.
     fn process_input(&mut self, mut input: &[u8]) -> Result<(), RunError> {
-        // Patience begins with the first outstanding request: an idle connection is not a silent
-        // server.
+        // Any input shows that the server is not silent.
         self.last_input = Instant::now();
         loop {
             input = self.receive(input)?;
@@ -405,7 +407,7 @@ impl<'a, S: RequestSource> Runner<'a, S> {
         }
     }
 
-    /// Sends a disconnect; whether the server receives it does not matter.
+    /// Sends a disconnect, and does not wait until the server has received it.
     fn leave(mut self) -> Result<(), RunError> {
         let flags = CommandFlags::EMPTY;
         let goodbye = NbdRequest {

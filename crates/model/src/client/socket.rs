@@ -16,7 +16,8 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Connects within `timeout`. A Unix socket connects at once or fails.
+    /// Connects within `timeout`, which applies to each address of a TCP host. A Unix socket has no
+    /// timeout: it connects or fails at once, unless the backlog of the server is full.
     pub(crate) fn connect(address: &Address, timeout: Duration) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {

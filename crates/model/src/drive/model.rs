@@ -16,8 +16,8 @@ pub trait DriveModel: fmt::Debug {
     /// and the command can be submitted again after a completion.
     fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull>;
 
-    /// The time of the next completion if nothing else is submitted, or `None` while the drive is
-    /// idle.
+    /// The time of the next completion or internal event if nothing else is submitted, or `None`
+    /// while the drive is idle. After an internal event, [`Self::pop`] can return `None`.
     ///
     /// A later submission may end earlier, so the caller must query the time again after each.
     fn next_completion(&self) -> Option<Instant>;

@@ -171,7 +171,7 @@ impl LoadClient {
         {
             return None;
         }
-        // One read begins at `now`, and one more after each read that has ended by the limit.
+        // One read begins at `now`, and one more after each read that ends before the limit.
         let within = |left: Span| left.as_nanos().div_ceil(each.as_nanos());
         let stop = program
             .stop

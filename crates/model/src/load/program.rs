@@ -137,10 +137,10 @@ pub enum SyncMode {
 /// The length of a request in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
-    /// Always the same length, at least 1. Offsets are multiples of it.
+    /// Always the same length, at least 1. Random offsets are multiples of it within each file.
     Fixed(u32),
-    /// A length from `min` (at least 1) to `max`. All multiples of `step` (at least 1) above `min`
-    /// are equally likely, and offsets are multiples of `step`.
+    /// A length from `min` (at least 1) to `max`: `min` plus a multiple of `step` (at least 1), all
+    /// equally likely. Random offsets are multiples of `step` within each file.
     Range {
         /// The minimum length in bytes.
         min: u32,
@@ -149,7 +149,8 @@ pub enum Size {
         /// The granularity of lengths and offsets, in bytes.
         step: u32,
     },
-    /// One of a few lengths with given frequencies. Offsets are multiples of the smallest length.
+    /// One of a few lengths with given frequencies. Random offsets are multiples of the smallest
+    /// length within each file.
     Split(Split),
 }
 
@@ -168,8 +169,8 @@ impl Split {
 
     /// Creates a split from lengths (at least 1 byte) with their percentages.
     ///
-    /// Returns `None` unless the sum of the percentages is 100 and there are at most [`Self::MOST`]
-    /// lengths.
+    /// Returns `None` unless the sum of the percentages is 100, there are at most [`Self::MOST`]
+    /// lengths, and no length is zero.
     pub fn new(parts: &[(u32, u8)]) -> Option<Self> {
         let whole: u32 = parts.iter().map(|p| u32::from(p.1)).sum();
         if parts.len() > Self::MOST || whole != 100 || parts.iter().any(|p| p.0 == 0) {

@@ -26,8 +26,8 @@ pub(crate) struct Skewed {
 #[derive(Clone, Debug)]
 enum Ranks {
     Zipf(Zipf),
-    /// A Pareto distribution: the rank is n to the power of the logarithm of a random number below
-    /// 1 times this exponent.
+    /// A Pareto distribution: the rank is n times a random number below 1 to the power of this
+    /// exponent.
     Pareto(Fixed),
     /// The mean of [`TERMS`] numbers, displaced by up to half of this.
     Normal(u64),

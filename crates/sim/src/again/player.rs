@@ -116,7 +116,8 @@ impl<'a> Player<'a> {
         all.into_iter().flatten().min().map(|at| at.max(self.now))
     }
 
-    /// Processes everything that happens at one instant.
+    /// Processes the events of one instant. Events that follow from them at the same instant can
+    /// need further turns.
     pub(super) fn turn(&mut self, now: Instant) -> Result<(), SimError> {
         // Several turns at one instant are normal, since events follow from events.
         self.still = if now == self.now { self.still + 1 } else { 0 };
@@ -150,8 +151,7 @@ impl<'a> Player<'a> {
             PlayerEvent::Change(number) => self.change(number)?,
             PlayerEvent::Open(number) => self.open(number)?,
             PlayerEvent::Send { stream, place } => {
-                // A client that begins again does not send anything after the time at which it
-                // left.
+                // A request that is due after its client has left is dropped.
                 let client = &mut self.clients[stream as usize];
                 if client.id.is_some() {
                     client.waiting.push_back(place);

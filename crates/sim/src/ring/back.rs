@@ -19,8 +19,8 @@ pub(super) struct GuestBack {
     open: bool,
     /// True if a kick arrived while the thread was at the ring. It must still be processed.
     noise: bool,
-    /// The number of requests that were seen and not taken yet, and the number taken since the ring
-    /// was opened.
+    /// The number of requests that were seen and not taken yet, and the number taken since the last
+    /// check of the ring was reported to `kicks`.
     left: u32,
     found: u32,
     taken: u64,
@@ -103,8 +103,7 @@ impl GuestBack {
         self.calls.next().is_some()
     }
 
-    /// The numbers of requests taken, of responses given and, as the difference, of requests in
-    /// flight, since the beginning.
+    /// The number of requests taken since the beginning.
     pub(super) fn taken(&self) -> u64 {
         self.taken
     }

@@ -178,7 +178,8 @@ impl Rings {
             return Some(now);
         }
         let guests = self.guests.iter().filter_map(GuestFront::next);
-        // The rings run after such a change, because another side may be able to continue.
+        // The end of a processor's task is an event as well, because another side may then be able
+        // to continue.
         let threads = self.threads.iter().filter_map(BackEndThread::next);
         // A timer that is due while its thread is busy waits for the end of the task.
         let busy = |guest: usize| self.threads[self.thread_of(guest)].next().is_some();

@@ -162,7 +162,8 @@ impl SimRun<'_> {
     /// Sends the commands of a process or of the file system, which continues at `then`.
     pub(super) fn send_commands(&mut self, client: u32, stream: StreamId, then: Continuation) {
         let mut commands = std::mem::take(&mut self.commands);
-        // The list is taken out of `self` so that its allocation can be reused.
+        // The list is taken out of `self`, because `send` needs all of `self`. It is put back so
+        // that its allocation is reused.
         for command in commands.drain(..) {
             let request = self.guests[client as usize].command(stream, &command);
             let bytes = command.op.transfer(command.length.into());

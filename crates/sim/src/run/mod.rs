@@ -73,8 +73,7 @@ pub struct SimRun<'a> {
     agenda: Agenda,
     /// The time at which the layer must be polled again.
     wake: Option<Instant>,
-    /// True if the layer was called by anything other than a submission, so that it must be polled
-    /// at once.
+    /// True if a planned event is due that the server must process at once. Only set with a path.
     changed: bool,
     /// Clients that are ready to run.
     ready: VecDeque<u32>,

@@ -9,8 +9,8 @@ use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output, Sample, Sampl
 const STILL_MAX: u32 = 1_000_000;
 
 impl SimRun<'_> {
-    /// Processes all events of one instant, including those that follow from them at the same
-    /// instant.
+    /// Processes the events of one instant. Events that follow from them at the same instant can
+    /// need further turns.
     pub(super) fn turn(&mut self, now: Instant) -> Result<(), SimError> {
         // Several turns at one instant are normal, since events follow from events.
         self.turns_at_instant = if now == self.now {

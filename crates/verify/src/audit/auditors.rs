@@ -31,8 +31,8 @@ impl Auditors {
 
 impl Observer for Auditors {
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
-        // The first call creates the layer, so the auditors cannot listen before it. It publishes
-        // no events.
+        // The observer sees the layer only in a call, so the auditors cannot listen before the
+        // first one. That call must not publish any event.
         let audit = self.audit.get_or_insert_with(|| Audit::new(layer));
         audit.call(now, call, layer);
     }

@@ -6,8 +6,8 @@ use crate::audit::found::Violations;
 use crate::audit::model::{LayerModel, ModelStream};
 use weir_core::{Class, Config, Contract, Instant, Op, Reason, Span, Wake, elevator};
 
-/// The longest time for which promises may delay a flush, counted from the end of the previous
-/// flush.
+/// The longest time for which promises may delay a flush, counted from the time at which the flush
+/// could have been dispatched.
 const FLUSH_MOST: Span = Span::from_secs(1);
 
 /// The degree to which an elevator must keep the drive busy.

@@ -23,7 +23,7 @@
 //! | [`Realtime`] | only kept promises go before a realtime client, and (on request) its wait is bounded |
 //! | [`SecondsAuditor`] | the metrics' verdicts about promises (kept, short or excused) agree with a slow count |
 //! | [`Fair`] | no entity gets ahead of a waiting sibling by more than a stated lag (on request) |
-//! | [`Starvation`] | no request waits longer than a stated bound (on request) |
+//! | [`Starvation`] | no stream with something to send waits longer than a stated bound (on request) |
 //! | [`Idle`] | each client of the idle class is served in time, at every level (on request) |
 //! | [`PromiseAuditor`] | clients and tenants get their min in every second, in bytes and in requests (on request) |
 //!

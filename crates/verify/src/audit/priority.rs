@@ -42,7 +42,7 @@ impl Priorities {
         let sees_all = !config.merge.is_on() && !config.merge.ahead;
         let age = match config.elevator {
             elevator::Config::MqDeadline(tunables) if sees_all => {
-                // Linux: `dd_init_sched` sets `async_depth` to three quarters of the requests.
+                // Linux: `dd_depth_updated` sets `async_depth` to three quarters of the requests.
                 let tags = sizes.scheduler_tags;
                 let for_writes = match tunables.async_depth {
                     0 => (u64::from(tags) * 3 / 4) as u32,

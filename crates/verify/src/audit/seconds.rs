@@ -7,8 +7,8 @@
 //! and the amount that was served. The slow count does not compute the reason why a second was not
 //! kept. It only checks that no second is excused by a limit if no request was throttled.
 //!
-//! If the min changes within a second, the amount that the second is owed is rounded. For such a
-//! second only the number of seconds is compared.
+//! If the min changes within a second, both counts round the owed amount down for each part of the
+//! second.
 
 use crate::audit::auditor::{Auditor, Fact};
 use crate::audit::found::Violations;

@@ -91,7 +91,7 @@ impl LimitClock {
         }
     }
 
-    /// Returns the largest amount that passes at once, as time at the rate of the limit.
+    /// Returns the amount by which a window may exceed the rate, as time at the rate of the limit.
     fn allowed(&self) -> Span {
         self.slice + self.slice + self.tick
     }

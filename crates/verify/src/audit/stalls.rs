@@ -13,8 +13,8 @@ const PROBES: u32 = 4;
 #[derive(Clone, Copy, Debug, Default)]
 struct SpaceSilence {
     /// The number of times that the space has stalled.
-    /// The number of requests that have begun since the first stall.
     stalls: u32,
+    /// The number of requests that have begun since the first stall.
     begun: u32,
 }
 

@@ -40,7 +40,7 @@ counts! {
     cancelled ["cancelled before the drive", "cancelled half way", "cancelled too late"];
     /// Streams that were closed while they had requests.
     closed ["closed"];
-    /// Streams that were put on hold while they had requests.
+    /// Streams that were put on hold while they had something to send.
     held ["held"];
     /// Changes that were accepted, refused because of the sums, or refused for other reasons.
     changes ["changed", "over capacity", "change refused"];

@@ -179,7 +179,7 @@ impl SearchCase {
 
     /// Returns the case with only these clients. Groups and spaces stay the same, because a disk
     /// reads its outer half faster, and seeks further between clients that are far apart. The
-    /// clients behave as they do among all, except for the order of their random numbers.
+    /// clients keep their sequence numbers, on which their random numbers depend.
     pub fn only(&self, keep: impl Fn(usize) -> bool) -> Self {
         let mut case = self.clone();
         let clients = self.scenario.clients.iter().enumerate();

@@ -46,8 +46,8 @@ pub struct TrialOutcome {
     pub title: String,
     /// True if there are promises.
     pub promised: bool,
-    /// True if the promises are feasible: the promised clients without the others keep them with
-    /// some reserve, or BFQ keeps them.
+    /// True if the promises are feasible: the promised and realtime clients without the others keep
+    /// them with some reserve, or BFQ keeps them.
     pub feasible: bool,
     /// True if there is a realtime client.
     pub realtime: bool,

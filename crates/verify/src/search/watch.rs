@@ -1,5 +1,5 @@
-//! Observes a run: the service of each promised group in each second, its waits, and the waits of
-//! the idle class.
+//! Observes a run: the service of each group in each second, its waits, and the waits of the idle
+//! class.
 
 use crate::search::case::SearchCase;
 use std::collections::HashMap;

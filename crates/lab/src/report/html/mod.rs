@@ -129,7 +129,7 @@ pub fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\t' | '\n' => out.push(c),
-            // XML 1.0 forbids these characters even as references.
+            // XML 1.0 forbids most control characters and the other two, even as references.
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('?'),
             c => out.push(c),
         }

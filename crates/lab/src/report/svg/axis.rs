@@ -112,8 +112,8 @@ pub(super) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 /// The smallest value that does not count as zero.
 const LEAST: f64 = 1e-9;
 
-/// Returns a round step (1, 2 or 5 times a power of ten) that gives four to eight ticks from `low`
-/// to `high`.
+/// Returns a round step (1, 2 or 5 times a power of ten) that divides the range from `low` to
+/// `high` into four to nine parts.
 fn step(low: f64, high: f64) -> f64 {
     let raw = (high - low) / 5.0;
     let power = 10f64.powi(raw.log10().floor() as i32);
@@ -137,8 +137,8 @@ fn linear_ticks(low: f64, high: f64) -> Vec<(f64, f64)> {
 }
 
 /// Widens a range to the next numbers of the form 1, 2 or 5 times a power of ten. If that leaves
-/// fewer than two powers of ten in the range, it widens the range to powers of ten. Values below a
-/// [`DECADES`]th power of the maximum are at the lower end.
+/// fewer than two powers of ten in the range, it widens the range to powers of ten. Values below
+/// the maximum divided by ten to the power of [`DECADES`] are at the lower end.
 fn decades(low: f64, high: f64) -> (f64, f64) {
     let rounds = |v: f64| {
         let power = v.log10().floor() as i32;

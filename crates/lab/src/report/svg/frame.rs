@@ -107,7 +107,8 @@ fn write_sample(canvas: &mut Canvas, mark: &ChartMark, (x, middle): (f64, f64)) 
     ));
 }
 
-/// Returns the approximate width of a text of 12 pixels, rounded up.
+/// Returns an estimate of the width of a text of 12 pixels, which is rather too large than too
+/// small.
 pub(super) fn text_width(text: &str) -> f64 {
     text.chars().count() as f64 * CHARACTER
 }

@@ -131,7 +131,7 @@ impl Blocks {
         self.total * 1024 / self.host.max(1)
     }
 
-    /// Invalidates the previous data of an extent.
+    /// Invalidates the previous version of one unit of an extent, if there is one.
     fn overwrite(&mut self, extent: usize) {
         match self.extents[extent] {
             EMPTY => {}

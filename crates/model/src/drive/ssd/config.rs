@@ -46,8 +46,8 @@ pub struct SsdConfig {
     pub block: u32,
     /// The number of bytes that the drive reads ahead of a sequential stream: 0 to 16 MiB.
     pub read_ahead: u32,
-    /// The work in transit to the host below which the controller starts the next command, as a
-    /// time of the link: 1 us to 100 ms. Until then, the controller can still choose among
+    /// The maximum work in transit to the host at which the controller starts the next command, as
+    /// a time of the link: 1 us to 100 ms. Until then, the controller can still choose among
     /// commands.
     pub window: Span,
     /// The number of bytes of sequential commands that can overtake another read, for each waiting

@@ -1,15 +1,16 @@
 //! A flash drive: a link, a controller that favours sequential streams, channels and dies, a write
 //! buffer, and cleaning.
 //!
-//! A read waits in the drive until less than [`SsdConfig::window`] is in transit to the host. Then
+//! A read waits in the drive until at most [`SsdConfig::window`] is in transit to the host. Then
 //! the controller chooses a read. It prefers commands that continue a sequential stream, unless
-//! more than [`SsdConfig::favour`] bytes have overtaken another command. The chosen command
-//! occupies the controller, its pages occupy their dies and channels, and its bytes occupy the
-//! link. Each of these has a busy-until time, so that a command takes one event, however many pages
-//! it has.
+//! [`SsdConfig::favour`] bytes for each waiting stream have overtaken another command. The chosen
+//! command occupies the controller, its pages occupy their dies and channels, and its bytes occupy
+//! the link. Each of these has a busy-until time, so that a command takes one event, however many
+//! pages it has.
 //!
 //! Writes complete once they are in the buffer, and go to the dies in log order. A read suspends a
-//! program operation. A flush ends when all data that were written before it are in the flash.
+//! program operation. A flush ends when all data that were written before it are in the flash,
+//! unless the buffer is protected.
 
 mod blocks;
 mod config;

@@ -1,9 +1,9 @@
 //! A volume on several drives, striped or linear, like those of LVM.
 //!
 //! A read or write is split at the boundaries between drives, as in device-mapper, and ends when
-//! its last part ends. A command without data goes to each drive in one part, and a flush goes to
-//! all drives. Each drive has its own tags. If a drive is full, its parts wait in the volume in
-//! order of arrival until one of its commands completes.
+//! its last part ends. A command without data goes in one part to each drive that has a part of its
+//! range, and a flush goes to all drives. Each drive has its own tags. If a drive is full, its
+//! parts wait in the volume in order of arrival until one of its commands completes.
 
 mod config;
 mod layout;

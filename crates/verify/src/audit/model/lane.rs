@@ -17,12 +17,12 @@ pub struct AuditedLane {
 /// The requests and pieces in a hardware queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HardwareQueue {
-    /// The number of pieces in flight, including busy ones.
+    /// The number of pieces in flight, including busy ones and without stalled ones.
     pub in_flight: u32,
     /// The number of pieces that the drive returned as busy.
     pub busy: u32,
-    /// The number of requests of its streams that have pieces in flight, in any queue, without
-    /// flushes.
+    /// The number of requests of its streams that have pieces in flight, without flushes and
+    /// stalled requests.
     pub requests: u32,
 }
 

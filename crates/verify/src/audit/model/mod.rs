@@ -32,7 +32,8 @@ pub struct LiveRequest {
     pub sequence: u64,
     /// True if it has passed its limits.
     pub released: bool,
-    /// The time at which it passed its limits, if it has.
+    /// The time at which it last passed its limits or a controller that throttled it, if it is
+    /// released.
     pub released_at: Instant,
     /// True while it is throttled in favour of the latency of another group.
     pub throttled: bool,
@@ -46,7 +47,8 @@ pub struct LiveRequest {
     pub pieces: u32,
     /// The time at which its first piece was dispatched, or the flush command that serves it.
     pub dispatched: Option<Instant>,
-    /// The time of its last event.
+    /// The time at which its last piece returned, or at which it was given up. Before that, the
+    /// time of its submission.
     pub ended: Instant,
     /// The outcome of the first piece that failed. `Cancelled` if the request was given up before
     /// any piece failed.
@@ -68,8 +70,8 @@ pub struct LiveRequest {
     member: u32,
     /// The number of requests in the command that it leads.
     pub members: u32,
-    /// True if its command was taken apart while it waited. In that case a controller may have
-    /// throttled it again.
+    /// True if its command was taken apart while it waited as a member of that command. In that
+    /// case a controller may have throttled it again.
     pub was_parted: bool,
     /// True if its space has stalled. The auditor [`StallsAuditor`](crate::audit::StallsAuditor)
     /// then checks which of its pieces may be sent.
@@ -91,7 +93,7 @@ pub enum StreamState {
     Open,
     /// The stream is open and on hold.
     Held,
-    /// The stream is closed, and some of its pieces are still in flight.
+    /// The stream is closed, and some of its requests are not reported as done yet.
     Closing,
 }
 
@@ -317,7 +319,8 @@ impl LayerModel {
         }
     }
 
-    /// Adds an accepted request. Returns `None` if its name is in use.
+    /// Adds an accepted request. Returns `None` if its name is in use, its stream is unknown or the
+    /// layer has no space for it.
     pub(crate) fn accepted(&mut self, request: &Request) -> Option<u32> {
         let name = (request.stream.to_bits(), request.cookie);
         let &stream = self.stream(request.stream)?;

@@ -232,7 +232,7 @@ impl<'a, S: DecisionSource> RandomDriver<'a, S> {
             ][self.source.below(8) as usize]
         };
         let op = match op {
-            // `Extents` replaces some discards, since it changes nothing in the storage.
+            // `Extents` replaces a third of the discards.
             Op::Discard if self.cookie.is_multiple_of(3) => Op::Extents,
             op => op,
         };
@@ -300,7 +300,7 @@ impl<'a, S: DecisionSource> RandomDriver<'a, S> {
         let Some(stream) = stream.filter(|s| s.live > 0) else {
             return;
         };
-        // Prefers one of the last four requests, which have hardly begun.
+        // Takes one of the last four requests, which have hardly begun.
         let back = self.source.below(4).min(u64::from(stream.live) - 1);
         let last = model
             .requests_of(stream)

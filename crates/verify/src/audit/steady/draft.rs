@@ -75,7 +75,7 @@ impl<'a> SceneDraft<'a> {
         GroupId(self.scene.groups.len() as u32)
     }
 
-    /// Adds a client that reads, or occasionally writes.
+    /// Adds a client that reads, writes, or does both.
     pub(super) fn client(&mut self, group: GroupId, size: u32, depth: u32) -> &mut SceneClient {
         let write_in = self.random.pick(&[0, 0, 1, 2, 8]);
         let random = self.random.once_in(2);

@@ -382,8 +382,8 @@ pub(super) fn promises(random: &mut RandomDecisions) -> SteadyScene {
     let everything = random.once_in(2);
     for i in 0..clients {
         let target = i == 0 || random.once_in(6);
-        // A target sends one 4 KiB request at a time, which must take 200 to 600 us each. The
-        // others have several long requests outstanding.
+        // A target sends one 4 KiB request at a time, which must take at most 205 to 683 us each.
+        // The others have several long requests outstanding.
         let (size, depth) = if target {
             (4096, 1)
         } else {

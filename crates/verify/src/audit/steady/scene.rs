@@ -122,8 +122,8 @@ kinds! {
     /// Waits under `cfq` where it idles: clients with think time among others that always have
     /// requests.
     CfqWaits = kinds::cfq_waits,
-    /// Waits under `bfq` with the defaults of Linux: a client of the idle class, and clients with
-    /// think time, among others that always have requests.
+    /// Waits under `bfq` without low latency and injection: a client of the idle class, and clients
+    /// with think time, among others that always have requests.
     BfqWaits = kinds::bfq_waits,
     /// Waits under `contract`: a client of the idle class among others.
     ContractWaits = kinds::contract_waits,

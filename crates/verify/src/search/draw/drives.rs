@@ -21,8 +21,8 @@ pub(super) fn choice(dice: &mut Dice, kind: usize) -> DriveConfig {
     }
 }
 
-/// Draws a position-independent drive of up to 150,000 commands per second. Three quarters have a
-/// link that limits them further.
+/// Draws a position-independent drive. Each of its queues does up to about 150,000 commands per
+/// second. Three quarters have a link that limits them further.
 fn null(dice: &mut Dice) -> null::NullConfig {
     let tags = dice.log(1, 64);
     // With all tags busy, a service time of `tags / 150,000` seconds gives 150,000 commands per
