@@ -24,7 +24,7 @@ use super::{InflightMemory, VhostSession, inflight};
 
 /// The largest number of memory regions of one guest.
 pub(super) const REGIONS_MAX: usize = 64;
-/// The largest number of messages that are processed in one turn.
+/// The largest number of parts of messages (headers and payloads) that are read in one turn.
 const MESSAGES: usize = 16;
 
 /// The reason why a message was refused.
