@@ -46,7 +46,8 @@ fn if_not_there(error: &io::Error) -> &'static str {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// It changes keys that cannot change while the server runs. The server is unchanged.
+    /// The change is not possible while the server runs, or a resource that it requires is not
+    /// available. The server is unchanged.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Refused(Vec<Problem>),
     /// The drives cannot keep its promises. The server is unchanged.

@@ -155,8 +155,8 @@ impl LiveServer {
         })
     }
 
-    /// Returns the addresses of clients since the start. If the configuration specifies port 0, the
-    /// address has the port that the system chose.
+    /// Returns the addresses at which the server has accepted clients since its start. If the
+    /// configuration specifies port 0, the address has the port that the system chose.
     pub fn addresses(&self) -> &[ListenAddress] {
         &self.addresses
     }

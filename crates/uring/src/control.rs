@@ -143,7 +143,7 @@ mod tests {
         let second = Duration::from_secs(1);
         for _ in 0..3 {
             let ended = control.call(0x2000_7501, &[0; 32], (8, &mut argument), second);
-            // Since Linux 6.1, /dev/null accepts commands and does nothing.
+            // Since Linux 6.0, /dev/null accepts commands and does nothing.
             assert!(matches!(
                 ended,
                 Ok(0) | Err(Errno::OPNOTSUPP | Errno::INVAL)

@@ -25,8 +25,8 @@ pub enum Lock {
 /// # Errors
 ///
 /// Returns `EAGAIN` if another description holds a conflicting lock, `EINVAL` if the range is empty
-/// or begins beyond 2^63, `EBADF` if the file is not open as the kind requires, and `ENOLCK` or
-/// `EOPNOTSUPP` if the file system has no locks.
+/// or begins at 2^63 or beyond, `EBADF` if the file is not open as the kind requires, and `ENOLCK`
+/// or `EOPNOTSUPP` if the file system has no locks.
 pub fn try_lock(file: impl AsFd, lock: Lock, bytes: Range<u64>) -> Result<(), Errno> {
     let mut request = request(lock, bytes)?;
     match fcntl(file, libc::F_OFD_SETLK, &mut request) {

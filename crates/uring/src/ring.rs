@@ -263,7 +263,7 @@ pub trait Ring {
     /// at any time, with a value that it defines.
     ///
     /// The command carries no memory, so [`Ring::cancel`] can end it at once from the ring's point
-    /// of view. The driver keeps it until the ring is dropped.
+    /// of view. The driver keeps it until it completes the command or the ring is dropped.
     ///
     /// # Errors
     ///

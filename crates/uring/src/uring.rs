@@ -473,7 +473,7 @@ mod tests {
         };
         let entries = ring.ring.params().sq_entries() as usize;
         let pairs: Vec<_> = (0..16).map(|_| pair()).collect();
-        // Each round leaves two entries for each operation, and no wait submits them.
+        // Each round queues two entries for each operation, a receive and its cancellation.
         for turn in 0..entries {
             for (user, (socket, _)) in (0..).zip(&pairs) {
                 let buf = ring.arena().alloc(512).unwrap();

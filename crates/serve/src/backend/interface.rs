@@ -211,7 +211,7 @@ pub struct Context<'a> {
     pub(crate) token: u64,
     pub(crate) finished: &'a mut Vec<Finished>,
     /// The number of bytes of memory that jobs which are carried out at once may still touch in
-    /// this turn.
+    /// this call.
     pub(crate) budget: u64,
     /// True if the backend has deferred work.
     pub(crate) deferred: bool,

@@ -1,4 +1,4 @@
-//! A volume in memory. Chunks are allocated by the first write and freed by a trim.
+//! A volume in memory. Chunks are allocated by the first write, and freed by a trim or by zeroing.
 
 use std::collections::VecDeque;
 use std::io;

@@ -6,10 +6,10 @@
 //! [`Prepare::start`] converts it into a [`Backend`] on the shard's thread.
 //!
 //! The shard calls [`Backend::submit`] for each piece that the core dispatches. The backend carries
-//! out the piece at once, or queues operations on the ring. It must call [`Context::finish`]
-//! exactly once for each job, in the same call or in a later one. It must never block. Operations
-//! that can block (fallocate(2) with data to move, `SEEK_DATA`, opening) run on a thread of the
-//! backend, which wakes the shard with a [`Caller`].
+//! out the piece at once, or queues operations on the ring. It must call [`Context::finish`] or
+//! [`Context::busy`] exactly once for each job, in the same call or in a later one. It must never
+//! block. Operations that can block (fallocate(2) with data to move, `SEEK_DATA`, opening) run on a
+//! thread of the backend, which wakes the shard with a [`Caller`].
 
 mod behind;
 mod device;

@@ -53,7 +53,7 @@ pub enum StoreRequest {
     },
 }
 
-/// The reply of the store to an [`StoreRequest`].
+/// The reply of the store to a [`StoreRequest`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreReply {
     /// A new lease, in reply to [`StoreRequest::Grant`].

@@ -51,7 +51,7 @@ pub struct VolumeFigures {
     pub limited: u32,
     /// The age of the oldest request that is not completed, in nanoseconds.
     pub oldest_ns: u64,
-    /// True if a flush has failed since the storage was opened.
+    /// True if a flush or a FUA write has failed since the storage was opened.
     pub sync_failed: bool,
     /// The counts by operation: completed requests, their bytes, and errors of the storage.
     pub counts: OpCounts,
@@ -110,7 +110,7 @@ impl OpCounts {
         (0..OPS).map(move |op| (OP_NAMES[op], of(op)))
     }
 
-    /// Returns the number of requests that move data, and of their bytes.
+    /// Returns the number of all requests except look-ups of extents, and of their bytes.
     pub fn all(&self) -> (u64, u64) {
         let moves = |op: &usize| *op != Op::Extents as usize;
         let requests = (0..OPS).filter(moves).map(|op| self.requests[op]).sum();

@@ -39,8 +39,8 @@ impl Peer {
             owner: peer.map_or(PeerOwner::Unknown, |peer| {
                 PeerOwner::User(peer.uid.as_raw())
             }),
-            // The kernel never reports process id 0 for a peer, so it stands for an unknown
-            // process.
+            // No process has the id 0, so it stands for an unknown process. The kernel also reports
+            // it for a peer that is not visible in this PID namespace.
             process: peer.map_or(0, |peer| peer.pid.as_raw_nonzero().get()),
         }
     }

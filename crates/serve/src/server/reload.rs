@@ -108,7 +108,7 @@ impl LiveServer {
     }
 
     /// Returns the changes that [`LiveServer::reload`] would make, or the reasons for which it
-    /// would be refused, as far as they can be determined without opening, creating or
+    /// would be refused, as far as they can be determined without creating, changing or
     /// disconnecting anything.
     ///
     /// # Errors

@@ -335,7 +335,7 @@ fn descriptor(operation: u32, sectors: u32, first: u64) -> UblkDescriptor {
 const ONE: &str =
     "drive.d.policy = \"none\"\nvolume.v = { drive = \"d\", memory = true, size = \"1MiB\" }\n";
 
-/// Returns true if /dev/null accepts uring commands, as it does from Linux 6.1 on.
+/// Returns true if /dev/null accepts uring commands, as it does from Linux 6.0 on.
 fn has_toy() -> bool {
     let mut bench = ShardBench::new(ONE);
     // Operation 2 is a flush.

@@ -7,7 +7,7 @@
 //! may be sent. Nothing else in a shard knows the protocol.
 //!
 //! ```text
-//! ring ──► completed ──► take ──► Ask ──► core, backend ──► answer ──► send ──► ring
+//! ring ──► completed ──► take ──► ClientRequest ──► core, backend ──► answer ──► send ──► ring
 //! ```
 //!
 //! A front end over a socket receives in `take` and sends in `send`. A front end over shared memory
@@ -171,8 +171,8 @@ pub(crate) trait FrontEnd: fmt::Debug {
     fn send(&mut self, cx: &mut FrontContext<'_>) -> Result<AnswerLoad, &'static str>;
 
     /// Notifies the front end that the volume has `size` bytes. Called after attaching, and
-    /// whenever a volume of the drive has changed. Returns false if the client does not learn of
-    /// it, because its protocol has no message for it.
+    /// whenever a changed configuration of the drive was applied. Returns false if the client does
+    /// not learn of it, because its protocol has no message for it.
     fn resized(&mut self, _size: u64, _now: Instant) -> bool {
         false
     }
@@ -427,7 +427,8 @@ impl FrontContext<'_> {
         });
     }
 
-    /// Notes that there is an answer to a request that was begun but not taken.
+    /// Notes that there is something to send of which the shard does not know, such as the answer
+    /// to a request that was begun but not taken, or a call of the guest.
     pub(crate) fn mark_for_send(&mut self) {
         self.sends = true;
     }

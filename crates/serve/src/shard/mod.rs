@@ -9,8 +9,8 @@
 //! only timeouts are those of the core, of modelled drives, and of its own deadlines (see
 //! `Shard::timeout`).
 //!
-//! A shard is started by [`spawn`]. Other threads send it [`Mail`] through its [`ShardHandle`] or
-//! an [`ShardAddress`].
+//! A shard is started by [`spawn`]. Other threads send it [`Mail`] through its [`ShardHandle`] or a
+//! [`ShardAddress`].
 
 #[cfg(test)]
 mod allocations;
@@ -183,7 +183,6 @@ pub(crate) struct ShardAddress {
 impl ShardAddress {
     /// Sends mail to the shard. Returns false if the shard has ended.
     pub(crate) fn send_mail(&self, mail: Mail) -> bool {
-        // The shard sleeps in its ring, so it has to be woken for the mail.
         let sent = self.mailbox.send(mail).is_ok();
         // The shard sleeps in the ring, which does not notice a channel.
         self.waker.wake();

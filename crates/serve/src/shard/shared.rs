@@ -28,7 +28,7 @@ pub struct PartUsage {
     pub waited_ns: u64,
 }
 
-/// A [`HeldPart`] part in the shard's time.
+/// A [`HeldPart`] in the shard's time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SharedPart {
     min: u64,

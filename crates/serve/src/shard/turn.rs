@@ -84,8 +84,8 @@ impl Turns {
         self.begun = [self.begun[1], self.begun[2], now];
         if cost >= LONG {
             // The thread may have lost the processor during the turn, in which case the duration
-            // does not show the cost. One turn therefore changes the scale by at most a factor of
-            // 2, with a weight of 1/16.
+            // does not show the cost. The measured scale is therefore limited to a factor of 2, and
+            // has a weight of 1/16.
             let seen = (took * 256 / cost).clamp(self.scale / 2, self.scale * 2);
             self.scale = (self.scale * 15 + seen).div_ceil(16).clamp(16, 1 << 16);
         }

@@ -32,8 +32,8 @@ pub(crate) struct ShardVolume {
     /// The response times of the remote server that has the storage, or `None` if the storage is
     /// local.
     pub(super) remote: Option<ResponseTimes>,
-    /// True if a flush has failed. Data that was written before may be lost, and no later flush may
-    /// report success.
+    /// True if a flush or a FUA write has failed. Data that was written before may be lost, and no
+    /// later flush may report success.
     pub(crate) sync_failed: bool,
     /// True if data was written since the last flush.
     pub(crate) unsynced: bool,

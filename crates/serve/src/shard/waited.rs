@@ -26,7 +26,8 @@ impl RunQueueWait {
         }
     }
 
-    /// Returns the total in nanoseconds, or `None` if it was read less than [`EVERY`] ago.
+    /// Returns the total in nanoseconds, or `None` if it was read less than [`EVERY`] ago or the
+    /// kernel does not provide it.
     pub(super) fn read_if_due(&mut self, now: Instant) -> Option<u64> {
         if now.since(self.asked) < EVERY {
             return None;

@@ -7,9 +7,10 @@
 //! continues and reads zeroes. The owner of the mapping finds the mark and ends the connection. For
 //! any other address, the handler restores the previous handler.
 //!
-//! The handler uses only atomics and mmap(2), which are permitted in a signal handler. The table of
-//! mappings has a fixed size, and a mapping that finds no slot is refused. Accesses by the kernel
-//! raise no signal. The operation fails with `EFAULT` instead.
+//! The handler uses only atomics, sigaction(2) and mmap(2). signal-safety(7) does not list mmap(2),
+//! but glibc only makes the system call. The table of mappings has a fixed size, and a mapping that
+//! finds no slot is refused. Accesses by the kernel raise no signal. The operation fails with
+//! `EFAULT` instead.
 
 use std::io;
 use std::ops::Range;
@@ -121,8 +122,8 @@ fn install() -> io::Result<()> {
         // The handler runs on the alternate stack if there is one, because the stack itself may
         // have caused the fault.
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: the handler has the signature that SA_SIGINFO requires, and uses only functions
-        // that are permitted in a handler.
+        // SAFETY: the handler has the signature that SA_SIGINFO requires, and uses only the
+        // functions that the head of this file names.
         let set = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) };
         if set == 0 { Ok(()) } else { Err(last_errno()) }
     });

@@ -19,7 +19,8 @@ pub enum Errno {
     /// ENOSPC: no space, or a write beyond the end.
     #[error("no space left on device")]
     NoSpc = 28,
-    /// EOVERFLOW: the reply does not fit into one chunk. Only for READ with the flag DF.
+    /// EOVERFLOW: the reply to a READ with the flag DF does not fit into one chunk, or a range
+    /// without payload is too long.
     #[error("value too large")]
     Overflow = 75,
     /// ENOTSUP: zeroing is not faster than writing. Only for `WRITE_ZEROES` with the flag

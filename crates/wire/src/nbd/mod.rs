@@ -15,10 +15,10 @@
 //!    [`parse_request`]. Check each request with [`NbdRequest::check_payload`] (an error ends the
 //!    connection) and [`NbdRequest::validate`] (an error is sent as the reply). A WRITE's payload
 //!    follows its header. The server must receive or skip it even if it refuses the request.
-//! 3. Reply. If [`Session::structured`] is set, READ and `BLOCK_STATUS` must be answered with
-//!    chunks, even in case of an error. All other commands, and all commands without structured
-//!    replies, are answered with [`encode_simple_reply`]. DISC has no reply: reply to the requests
-//!    in flight, then close the connection.
+//! 3. Reply. If [`Session::structured`] is set, READ and `BLOCK_STATUS` are answered with chunks,
+//!    even in case of an error. All other commands, and all commands without structured replies,
+//!    are answered with [`encode_simple_reply`]. DISC has no reply: reply to the requests in
+//!    flight, then close the connection.
 //!
 //! # The client's side
 //! Parse the address of an export with [`Uri`], negotiate with [`client::NbdClientHandshake`], send

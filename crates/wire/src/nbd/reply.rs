@@ -2,8 +2,8 @@
 //!
 //! The encoders write headers only. The caller sends payloads from where they are, as separate
 //! segments of a vectored write. If structured replies were negotiated, READ and `BLOCK_STATUS`
-//! must be answered with chunks, and so must their errors. Other commands may be answered with a
-//! simple reply in either case.
+//! must be answered with chunks. Errors of READ must also be chunks, and those of `BLOCK_STATUS`
+//! should be. Other commands may be answered with a simple reply in either case.
 
 use super::constants::{
     CHUNK_BLOCK_STATUS, CHUNK_ERROR, CHUNK_ERROR_OFFSET, CHUNK_FLAG_DONE, CHUNK_HEADER_LEN,

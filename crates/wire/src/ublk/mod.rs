@@ -1,9 +1,9 @@
 //! ublk, the interface through which the Linux kernel lets a program serve the block device
 //! `/dev/ublkbN`.
 //!
-//! Constants and layouts are those of `linux/ublk_cmd.h` (Linux 6.12), which is published for use
-//! by programs. Their meaning is documented in the kernel's `Documentation/block/ublk.rst`. All
-//! numbers are in the byte order of the machine.
+//! Constants and layouts are those of `linux/ublk_cmd.h` (Linux 6.12, and 6.16 for
+//! [`Verb::UpdateSize`]), which is published for use by programs. Their meaning is documented in
+//! the kernel's `Documentation/block/ublk.rst`. All numbers are in the byte order of the machine.
 //!
 //! Commands to `/dev/ublk-control` add, describe ([`DeviceParams`]) and start a device
 //! ([`ControlCommand`]). Its requests are in memory of the driver, which has one [`UblkDescriptor`]

@@ -225,7 +225,8 @@ mod tests {
             let refused = Err(UblkRequestError::Range { first, sectors });
             assert_eq!(parse(word, sectors, first), refused);
         }
-        // Zeroing is not supported by these rules, and operation 4 is unknown.
+        // Zeroing is not supported by these rules, and operation 4 (`UBLK_IO_OP_WRITE_SAME`) by
+        // none.
         assert_eq!(parse(5, 8, 0), Err(UblkRequestError::Operation(5)));
         assert_eq!(parse(4, 8, 0), Err(UblkRequestError::Operation(4)));
     }

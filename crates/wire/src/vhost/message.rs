@@ -9,7 +9,7 @@ use super::region::Region;
 /// The reason why the rest of a stream cannot be parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The message has another version of the protocol, or invalid flags.
+    /// The header does not have version 1 of the protocol.
     #[error("a message with flags {flags:#x} does not have version 1")]
     Version {
         /// The flags of the message.
@@ -18,7 +18,7 @@ pub enum FrameError {
     /// The message is a reply that was not requested.
     #[error("a reply to {0} that was not requested")]
     Reply(MessageCode),
-    /// The message is longer than any message of the protocol.
+    /// The message is longer than any message that the parser knows.
     #[error("{code} has {length} bytes; a message has at most {PAYLOAD_MAX}")]
     TooLong {
         /// The code of the message.
@@ -563,7 +563,8 @@ impl<D> Body<'_, D> {
         if code == MessageCode::ADD_MEM_REG {
             return Ok(VhostRequest::AddMemReg(region, self.take_descriptor()?));
         }
-        // Some front ends send the region's descriptor, which the protocol allows. It is not used.
+        // Some front ends send the region's descriptor. The protocol advises against it, but
+        // permits a back end to accept the message. The descriptor is not used.
         if self.descriptors.len() > 1 {
             return Err(MessageError::Descriptors(self.descriptors.len()));
         }

@@ -349,8 +349,7 @@ impl BlkRequest {
     }
 }
 
-/// Returns the command with this number (virtio 1.2, section 5.2.6). Number 8 is
-/// `VIRTIO_BLK_T_GET_ID`.
+/// Returns the command with this number (virtio 1.2, section 5.2.6).
 fn command(number: u32) -> Result<BlkCommand, BlkRequestError> {
     Ok(match number {
         0 => BlkCommand::In,

@@ -1,10 +1,10 @@
 //! Enlarges an image while it is served.
 //!
-//! The space is allocated beyond the end of the file first, so that a full file system refuses
-//! before the size has changed. A crash leaves the image with its old size or with its new one. If
-//! it is the new one, the configuration may still state the old size. The image is therefore marked
-//! with the size that a server has given it. A server that starts afterwards recognises from the
-//! mark that no other program has changed the size.
+//! If the added space is to be allocated, this is done beyond the end of the file first, so that a
+//! full file system refuses before the size has changed. A crash leaves the image with its old size
+//! or with its new one. If it is the new one, the configuration may still state the old size. The
+//! image is therefore marked with the size that a server has given it. A server that starts
+//! afterwards recognises from the mark that no other program has changed the size.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -82,8 +82,8 @@ impl Medium {
             MediumKind::Image { keep: always } => self.zero_image(range, keep || always),
             MediumKind::Device { zeroes } => {
                 if !keep {
-                    // For a device, this unmaps the range if the unmapped range reads as zeroes,
-                    // and fails otherwise (`blkdev_fallocate` in `block/fops.c`).
+                    // For a device, this zeroes the range with a command of the device that may
+                    // unmap it, and fails if there is none (`blkdev_fallocate` in `block/fops.c`).
                     let unmapped = self.fallocate(FallocateFlags::PUNCH_HOLE, range.clone());
                     if unmapped != Err(Errno::OPNOTSUPP) {
                         return unmapped;

@@ -21,7 +21,7 @@ const KEEP_ALIVE: (Duration, Duration, u32) = (Duration::from_secs(5), Duration:
 /// The maximum payload of one request in bytes, even if the server accepts more.
 const PART: u64 = 1 << 20;
 /// The maximum payload in bytes for a server that does not state its limit (NBD's `doc/proto.md`,
-/// "Block size constraints").
+/// "Size constraints").
 const UNSTATED: u32 = 32 << 20;
 /// The largest supported block size of a server, in bytes.
 const BLOCK: u32 = 4096;
@@ -139,7 +139,7 @@ fn connect(remote: &Remote, patience: Duration) -> Result<(OwnedFd, ClientSessio
         let export = remote.uri.to_string();
         return Err(DialError::Early { export });
     }
-    // These options do not exist for Unix sockets, so errors are ignored.
+    // The options of TCP do not exist for Unix sockets, so errors are ignored.
     let (idle, interval, count) = KEEP_ALIVE;
     let _ = sockopt::set_socket_keepalive(&socket, true);
     let _ = sockopt::set_tcp_keepidle(&socket, idle);

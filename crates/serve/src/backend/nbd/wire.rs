@@ -484,8 +484,8 @@ impl Wire {
         let (slot, flight) = self.flight(at, cookie)?;
         flight.error = error.map(number).transpose()?;
         match (flight.op, error) {
-            // After the client has negotiated structured replies, a server must use them for these
-            // commands (`doc/proto.md`, "Structured replies").
+            // After the client has negotiated structured replies, a server must use them for the
+            // data of these commands (`doc/proto.md`, "Simple reply message").
             (Op::Read | Op::Extents, None) if structured => {
                 return Err(SessionError::Violation(
                     "a simple reply instead of the negotiated chunks",

@@ -226,7 +226,8 @@ impl Devices {
         Ok(served(&device, export, lasts))
     }
 
-    /// Recovers a device whose server has ended. Its parameters stay as they are.
+    /// Recovers a device whose server has ended. Its parameters stay as they are, except the size
+    /// of a volume that has grown.
     fn take_back(
         &self,
         control: &mut ControlDevice,

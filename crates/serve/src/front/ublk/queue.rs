@@ -155,7 +155,8 @@ impl UblkQueue {
             Some(reason) => Err(reason.clone()),
             None => Ok(()),
         };
-        // The send cannot fail, because the thread that creates the device waits for it.
+        // The thread that creates the device may have stopped waiting, after a failure or a
+        // timeout.
         let _ = ready.send(answer);
     }
 

@@ -24,7 +24,7 @@ use super::{InflightMemory, VhostSession, inflight};
 
 /// The largest number of memory regions of one guest.
 pub(super) const REGIONS_MAX: usize = 64;
-/// The largest number of messages that are processed in one turn.
+/// The largest number of parts of messages (headers and payloads) that are read in one turn.
 const MESSAGES: usize = 16;
 
 /// The reason why a message was refused.
@@ -85,7 +85,8 @@ enum MessageReply {
 }
 
 impl VhostSession {
-    /// Processes messages of the VMM until reading would block.
+    /// Processes messages of the VMM until reading would block, but at most [`MESSAGES`] parts of
+    /// them.
     pub(super) fn read_messages(&mut self) -> MessageProgress {
         for _ in 0..MESSAGES {
             if self.stopping.is_some() {
@@ -318,7 +319,7 @@ impl VhostSession {
             VhostRequest::SetVringCall { queue, descriptor } => {
                 let queue = self.queue(queue)?;
                 queue.call = descriptor.map(Handle::from_shared);
-                // Requests may have been published while there was no descriptor to call with.
+                // Responses may have been published while there was no descriptor to call with.
                 queue.call_again = queue.call.is_some() && queue.device.is_some();
                 self.calls = true;
             }

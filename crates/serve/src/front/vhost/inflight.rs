@@ -53,7 +53,7 @@ pub(super) struct InflightState {
 impl<M: Shared> InflightLog<M> {
     /// Opens the record of a queue of `size` entries, whose ring has the used index `used`. Also
     /// returns the state that an earlier server has left. Returns `None` if the memory is too
-    /// short, or belongs to a queue of another size.
+    /// short, has another version, or belongs to a queue of another size.
     pub(super) fn open(memory: M, size: u16, used: u16) -> Option<(Self, InflightState)> {
         if memory.len() < length(size) {
             return None;

@@ -111,7 +111,7 @@ struct GuestRequest {
     queue: u8,
     generation: u32,
     head: u16,
-    /// The address of the request's status byte.
+    /// The request's status byte in the guest's memory.
     status: GuestSlice,
     /// The number of bytes written if the request succeeds, including the status byte.
     written: u32,

@@ -181,9 +181,9 @@ impl Virtqueue {
             let (log, left) =
                 InflightLog::open(part, self.size, published).ok_or(QueueStartError::Log)?;
             self.log = Some(log);
-            // Requests in flight were taken after those in the used ring, and no others were taken.
-            // The record is therefore more reliable than the index of a VMM that was not notified
-            // of the last stop.
+            // Every head that was taken is either in the used ring or in flight, so the two numbers
+            // add up to the available index. The record is therefore more reliable than the index
+            // of a VMM that was not notified of the last stop.
             if left.is_resumed {
                 self.base = published.wrapping_add(left.heads.len() as u16);
             }
@@ -315,8 +315,8 @@ impl Virtqueue {
         self.query_ring(|device| left || device.arm() != Ok(false))
     }
 
-    /// Calls `query_ring` for a queue that is being served and whose kicks are not throttled. For a
-    /// queue that is not being served, returns true if it is to be started.
+    /// Calls `ask` with the device's side of a queue that is being served and whose kicks are not
+    /// throttled. For a queue that is not being served, returns true if it is to be started.
     fn query_ring(&mut self, ask: impl FnOnce(&mut Device<MappingPart>) -> bool) -> bool {
         if !self.is_active() {
             return self.is_due();

@@ -187,7 +187,7 @@ impl VhostSession {
         QueueStep::Taken
     }
 
-    /// Returns the address of the status byte, and fills `slices` with the memory of the request's
+    /// Returns the memory of the status byte, and fills `slices` with the memory of the request's
     /// data.
     fn find_memory(&self, slices: &mut Vec<GuestSlice>) -> Option<GuestSlice> {
         let BlkRequest { data, status, .. } = &self.request;

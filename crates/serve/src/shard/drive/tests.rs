@@ -127,7 +127,7 @@ impl DriveBench {
 
 /// The size of a volume, and of a request that takes many turns.
 const LONG: u32 = 64 << 20;
-/// The size of a piece, which is below the budget of a visit.
+/// The size of a piece, which equals the budget of a visit.
 const PIECE: u32 = 128 << 10;
 
 #[test]

@@ -507,7 +507,7 @@ pub enum HandshakeError {
         /// The permitted number of options.
         limit: u32,
     },
-    /// The name in `EXPORT_NAME` is too long or not UTF-8.
+    /// The name in `EXPORT_NAME` is too long, contains a zero byte, or is not UTF-8.
     #[error("the export name is too long or not UTF-8")]
     BadName,
     /// The export in `EXPORT_NAME` does not exist. Contains its name.

@@ -20,7 +20,8 @@ pub enum XenOperation {
     /// Writes after all earlier requests and before all later ones. Without segments, it only
     /// enforces that order.
     WriteBarrier,
-    /// Puts earlier writes on stable storage. With segments, it writes them first.
+    /// Puts earlier writes on stable storage. With segments, Linux's back end writes them after
+    /// that.
     Flush,
     /// States that the range is no longer needed.
     Discard,

@@ -35,7 +35,7 @@
 //!         assert_eq!(request.operation, XenOperation::Flush);
 //!         back.answer(&Response::to(&request, XenStatus::Okay));
 //!         if back.publish() { /* tell the front end */ }
-//!         back.on_answered()?; // with `Rearm::Drained` only looks
+//!         back.on_answered()?; // does nothing with `Rearm::Drained`
 //!     }
 //!     if !back.on_drained()? {
 //!         break; // sleeps until there is an event

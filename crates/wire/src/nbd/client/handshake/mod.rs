@@ -327,8 +327,8 @@ impl NbdClientHandshake {
                 self.session.allocation = None;
                 self.choose_export(out);
             }
-            // Only GO is left here. A server without GO still knows `EXPORT_NAME`, which is not
-            // optional (`proto.md`, Newstyle negotiation).
+            // Only GO is left here. If a server does not know it, the client should fall back to
+            // `EXPORT_NAME` (`proto.md`, Option types).
             _ if reply == REP_ERR_UNSUP => self.send_export_name(out),
             _ => {
                 append_option(out, OPT_ABORT, &[]);
