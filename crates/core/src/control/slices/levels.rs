@@ -327,7 +327,7 @@ impl Levels {
     pub(in crate::control) fn run(&mut self, rates: &mut impl GroupRates, cx: &Cx) {
         while let Some((at, group)) = self.timers.first() {
             // A turn may leave requests that can pass at the same instant. Its new timer is at
-            // once, behind those of other groups.
+            // once, behind those of other groups of the same depth.
             if at > cx.now {
                 break;
             }
@@ -355,7 +355,7 @@ impl Levels {
                     self.requests.push_back(&mut self.passed, id);
                     continue;
                 }
-                // The slice of the group above is over. Its new slice begins with that of the
+                // If the slice of the group above is over, its new slice begins with that of the
                 // child, so that the unused rate since then can be used (Linux:
                 // `throtl_start_new_slice_with_credit`).
                 let slice = &mut self.levels[parent as usize].slices[direction];

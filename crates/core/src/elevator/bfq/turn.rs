@@ -337,7 +337,7 @@ impl Bfq {
         if queue.raising.is_raised() && queue.raising.is_due(cx.now) {
             self.reconsider_raising(cx.now, q);
         }
-        // A queue of the idle class gives way to others after each request.
+        // A queue of the idle class gives way to others after each piece.
         if is_idle_class && self.symmetry.busy() > 1 {
             self.expire(cx, Expiry::BudgetExhausted, cx.now);
         }
