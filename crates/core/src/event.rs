@@ -45,7 +45,8 @@ pub enum Event {
         /// The bytes that were charged.
         bytes: u64,
     },
-    /// A request that has passed every limit is delayed by `io.latency` or `io.cost` in favour of
+    /// A request that has passed its max is delayed by `io.low`, `io.latency` or `io.cost` in
+    /// favour of other groups.
     /// other groups.
     Throttled {
         /// The stream that sent the request.
