@@ -73,7 +73,8 @@ impl Levels {
     pub(in crate::control) fn new(table: &Table, tick: Span, slice: Span) -> Self {
         let (live, groups) = (table.requests.capacity(), table.groups.capacity());
         let slice = match slice {
-            // Linux: `DFL_THROTL_SLICE_HD` and `DFL_THROTL_SLICE_SSD`.
+            // Linux: `DFL_THROTL_SLICE_HD` and, with `CONFIG_BLK_DEV_THROTTLING_LOW`,
+            // `DFL_THROTL_SLICE_SSD`.
             Span::ZERO if table.shape.rotational => Span::from_millis(100),
             Span::ZERO => Span::from_millis(20),
             stated => stated,
