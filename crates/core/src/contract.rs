@@ -122,7 +122,7 @@ pub struct Contract {
     /// `min_iops` can be set.
     pub min_iops: u64,
     /// The weight by which the excess is divided among siblings: 1 to 10000, and 1 to 1000 under
-    /// `bfq`, which uses it as its weight.
+    /// `bfq` and `cfq`, which use it as their weight.
     pub share: u16,
     /// The limits that the client never exceeds.
     pub max: Max,

@@ -45,14 +45,16 @@ pub enum Event {
         /// The bytes that were charged.
         bytes: u64,
     },
-    /// A request that has passed every limit is delayed for the sake of another group's latency.
+    /// A request that has passed its max is delayed by `io.low`, `io.latency` or `io.cost` in
+    /// favour of other groups.
+    /// other groups.
     Throttled {
         /// The stream that sent the request.
         stream: StreamId,
         /// The driver's name for the request.
         cookie: Cookie,
     },
-    /// A request that was delayed for the sake of another group continues.
+    /// A request that was delayed in favour of other groups continues.
     Passed {
         /// The stream that sent the request.
         stream: StreamId,

@@ -27,8 +27,8 @@ pub struct LowKnobs {
     pub read_iops: u64,
     /// Writes per second that the group should reach (Linux: `wiops`).
     pub write_iops: u64,
-    /// The think time from which the group counts as idle (Linux: `idle`). Zero selects the tunable
-    /// of this name.
+    /// The think time above which the group counts as idle (Linux: `idle`). Zero selects the
+    /// tunable of this name.
     pub idle: Span,
     /// The additional time that its requests may take compared with others of their size (Linux:
     /// `latency`). Zero selects the tunable of this name.

@@ -15,9 +15,10 @@
 //!   poll(now, out)                   actions to carry out now, and the time of the next call
 //! ```
 //!
-//! Every method takes `now`, an [`Instant`] that the driver chooses. The crate has no dependencies,
-//! no `unsafe`, no floating-point arithmetic and no hidden randomness, so the same calls lead to
-//! the same decisions on every machine. The module [`record`] writes the calls down as bytes.
+//! Each of these methods takes `now`, an [`Instant`] that the driver chooses. The crate has no
+//! dependencies, no `unsafe`, no floating-point arithmetic and no hidden randomness, so the same
+//! calls lead to the same decisions on every machine. The module [`record`] writes the calls down
+//! as bytes.
 //!
 //! After [`Layer::new`], nothing is allocated on the path of a request, because every table has the
 //! size that its [`Sizes`] state. The terms are defined in `docs/glossary.md` and

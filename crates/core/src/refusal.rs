@@ -51,7 +51,7 @@ pub enum Refusal {
     MinAboveMax(GroupId),
     /// A contract has a min in bytes and a min in requests.
     TwoMins(GroupId),
-    /// The children of a group with its own min are promised more than the group.
+    /// The children of a group with a promise of its own are promised more than the group.
     ChildrenAboveParent {
         /// The parent group.
         group: GroupId,
@@ -72,7 +72,7 @@ pub enum Refusal {
     GroupInUse(GroupId),
     /// The parent has streams, or is already eight levels deep.
     BadParent(GroupId),
-    /// The root takes no contract and cannot be removed.
+    /// The root takes neither a contract nor knobs, and cannot be removed.
     Root,
     /// The group's contract or knobs need a controller that the layer does not have.
     NoController(GroupId, ControllerKind),

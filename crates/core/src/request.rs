@@ -89,7 +89,7 @@ impl Flags {
     pub const FUA: Self = Self(4);
     /// For write-zeroes: the range must stay allocated.
     pub const NO_HOLE: Self = Self(8);
-    /// For write-zeroes: the request must fail rather than take longer than a discard.
+    /// For write-zeroes: the request must fail quickly if it would not be faster than a write.
     pub const FAST_ZERO: Self = Self(16);
     /// For extents: only the first extent is needed.
     pub const FIRST_ONLY: Self = Self(32);
@@ -207,7 +207,7 @@ pub enum Outcome {
     Ok,
     /// The drive failed the operation. The code is the driver's (an errno).
     Error(u16),
-    /// The request was given up before it reached the drive.
+    /// The request was given up before all of it had been sent to the drive.
     Cancelled,
 }
 

@@ -72,7 +72,8 @@ pub enum Sample {
         stream: StreamId,
         /// Bytes that were served since the turn began.
         served: u64,
-        /// The time for which the stream has held the drive since its first request completed.
+        /// The time since the first request of the turn completed. Until then, it is the time since
+        /// the turn began.
         used: Span,
         /// The rest of the slice. It is zero until the first request completes.
         left: Span,

@@ -22,7 +22,7 @@ pub(crate) enum Stage {
     Controller(u8),
     /// Waiting in front of the elevator for a scheduler tag.
     Front,
-    /// Taken out of the scheduler because its stream is on hold or its space stalls.
+    /// Outside of the scheduler because its stream is on hold or its space stalls.
     OnHold,
     /// In the plug. It has a scheduler tag and enters the elevator at the end of its batch.
     Plug,
@@ -149,7 +149,8 @@ impl Live {
         }
     }
 
-    /// Marks the request as finished. Returns true if it had a scheduler tag, which is free now.
+    /// Marks the request as finished. Returns true if it had a scheduler tag, which the caller must
+    /// free.
     #[inline]
     pub(crate) fn finish(&mut self, now: Instant) -> bool {
         self.stage = Stage::Finished;

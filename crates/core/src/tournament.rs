@@ -270,7 +270,7 @@ impl Tournaments {
         retired
     }
 
-    /// Reassigns the tickets of a set from one on, in the order of the slots, because all tickets
+    /// Reassigns the tickets of a set from one on, in the order of the keys, because all tickets
     /// were used.
     #[cold]
     fn renumber(&mut self, set: u32) {

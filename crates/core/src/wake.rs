@@ -17,8 +17,7 @@ pub enum Reason {
     Latency,
     /// `io.cost` lets a group continue, or evaluates the usage of a period.
     Cost,
-    /// The drive's queue was busy, and no piece is in flight whose completion would lead to a
-    /// retry.
+    /// The drive's queue was busy, and is tried again even if no piece of it has ended.
     Retry,
     /// Completions were reported that may lead to more requests before anything is sent to the
     /// drive ([`merge::Config::ahead`](crate::merge::Config::ahead)).

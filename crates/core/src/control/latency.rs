@@ -8,8 +8,9 @@
 //! A parent has a *cookie* for its children. The cookie falls by 1/4 of the queue's requests when a
 //! child misses its target, and rises by 1/16 when the child that made it fall meets its target.
 //! With each of its requests, a child compares the cookie with the last value that it saw, and
-//! halves or raises its depth. A reaction therefore takes half a second per step. A group whose
-//! target was never the tightest one missed does not throttle others.
+//! halves or raises its depth. The cookie changes at most every half second ([`ADJUST`]), so a
+//! reaction takes half a second per step. A group whose target was never the tightest one missed
+//! does not throttle others.
 
 use super::controller::{Controller, Verdict};
 use crate::cx::Cx;
@@ -61,8 +62,8 @@ impl LatencyCounts {
         self.sum = self.sum.saturating_add(other.sum);
     }
 
-    /// Returns true if the target was met: by 90 % of the requests, or by the mean on a drive that
-    /// seeks.
+    /// Returns true if the target was met: by more than 90 % of the requests, or by the mean on a
+    /// drive that seeks.
     fn is_good(&self, target: Span, rotational: bool) -> bool {
         // On a drive that seeks, single latencies vary too much to count as misses (Linux:
         // `latency_sum_ok`).
@@ -91,8 +92,8 @@ struct LatencyNode {
     owed: Span,
     paused_until: Instant,
     window_start: Instant,
-    /// Latencies since the window began. `since_change` has those since the parent's cookie
-    /// changed.
+    /// Latencies since the window began. `since_change` has those of all windows since the group
+    /// last decided about the parent's cookie.
     window: LatencyCounts,
     since_change: LatencyCounts,
     samples: u64,
@@ -560,8 +561,9 @@ impl LatencyController {
 
 /// Returns a cookie after a step down.
 fn lowered(cookie: u32, requests: u32) -> u32 {
-    // Steps of 1/4 of the queue's requests reach a depth of one. Beyond that, steps of one only add
-    // pauses, down to twice the requests.
+    // Steps of 1/4 of the queue's requests lower the cookie until it is lower by more than the
+    // requests. Further steps are of one, down to twice the requests. Each step halves a depth, or
+    // adds a pause if the depth is one.
     let below = UNTHROTTLED - cookie;
     if below <= requests {
         cookie.saturating_sub((requests / 4).max(1))

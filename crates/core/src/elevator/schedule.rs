@@ -50,7 +50,7 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
     /// Removes a request that is not completely dispatched, because it is given up or its stream is
     /// on hold.
     fn remove(&mut self, cx: &mut Cx, request: u32);
-    /// Chooses the next piece. The drive has a free tag.
+    /// Chooses the next piece. The drive has a free tag, unless the layer takes a piece ahead.
     fn next(&mut self, cx: &mut Cx) -> DispatchDecision;
     /// Returns a time if the next flush must wait until then, or until the next call. `None` begins
     /// the flush. The drive has a free tag. By default no flush waits, because flushes bypass the

@@ -7,7 +7,7 @@ use crate::{DriveShape, Instant, QueueId, Reason, Span, Tag, Wake};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The time after which a busy queue is tried again if no piece of it is in flight (Linux:
+/// The time after which a busy queue is tried again if none of its pieces has ended by then (Linux:
 /// `BLK_MQ_RESOURCE_DELAY`).
 const RETRY: Span = Span::from_millis(3);
 

@@ -95,9 +95,9 @@ impl Layer {
         }
     }
 
-    /// Fills the drive: first with pieces that it returned as busy, then with flushes, then with
-    /// the elevator's choice. Pieces that were returned come first so that later ones of their
-    /// queue do not overtake them.
+    /// Fills the drive: first with pieces that it returned as busy, then with the piece that was
+    /// taken ahead, then with flushes, then with the elevator's choice. Pieces that were returned
+    /// come first so that later ones of their queue do not overtake them.
     fn dispatch(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let before = out.len();
         // Returned pieces must be sent before anything new (docs/decisions/busy-pieces.md).

@@ -112,8 +112,8 @@ impl Layer {
         }
     }
 
-    /// Cancels a request. It ends as cancelled if nothing of it has reached the drive, and
-    /// otherwise with the drive's result. Returns false if there is no such live request.
+    /// Cancels a request. It ends as cancelled if it is not completely in the drive, and otherwise
+    /// with the drive's result. Returns false if there is no such live request.
     pub fn cancel(&mut self, now: Instant, stream: StreamId, cookie: Cookie) -> bool {
         let now = self.advance(now);
         self.run_timers(now);

@@ -123,7 +123,7 @@ impl Layer {
     /// counted: the same number of other tags becomes free, and the elevator treats the pieces as
     /// returned. Requests that are not in the drive wait, except one. Each completion admits one
     /// more, up to half of the requests that were in the drive. This bound doubles every second. If
-    /// a space stalls again before anything completed, it gets one more request, at most four
+    /// the space stalls again before anything completed, it gets one more request, at most three
     /// times, and then none until something completes.
     ///
     /// Returns false, without any effect, if the drive has no piece of the space that has not

@@ -9,9 +9,9 @@ use crate::stream::{State, Stream};
 use crate::table::Stage;
 use crate::{Instant, Op, QueueId, Reject, Request, StreamId};
 
-/// The number of lanes that are tried in front of the elevator for one tag. It bounds the work, and
-/// loses nothing: a stream that is refused holds a tag, so the lanes are tried again when that tag
-/// is freed.
+/// The number of refusals by the elevator after which one call tries no more lanes. It bounds the
+/// work, and loses nothing: a stream that is refused holds a tag, so the lanes are tried again when
+/// that tag is freed.
 const REFUSALS_MAX: u32 = 8;
 
 impl Layer {
@@ -124,7 +124,8 @@ impl Layer {
             holder = self.chain.climb(&mut self.cx, request, from, stop);
         }
         if holder.is_none() && on_hold {
-            // A request that waits for its client must not occupy places in controllers.
+            // A request that waits for its client or its space must not occupy places in
+            // controllers.
             self.chain.ended(&mut self.cx, request, None);
         } else if holder.is_none() && !tagged {
             if self.merging && from <= gate && self.merge_arrived(request) {

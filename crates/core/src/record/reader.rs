@@ -111,7 +111,8 @@ impl Reader {
         self.ended
     }
 
-    /// Returns the number of bytes of the header and the complete calls that were read.
+    /// Returns the number of bytes of the header and the complete calls that were read, and of the
+    /// end mark if it was read.
     pub fn position(&self) -> u64 {
         self.offset + self.at as u64
     }

@@ -72,7 +72,8 @@ pub struct ReplayTotals {
     pub outputs: u64,
     /// The time of the last call.
     pub now: Instant,
-    /// Bytes up to the end of the last of these calls, or of the header if there is none.
+    /// Bytes up to the end of the last of these calls, or of the header if there is none. The end
+    /// mark is included if it was read.
     pub bytes: u64,
     /// True if the record had its end mark. Without it, the record was cut after one of its calls
     /// or within the next one, and the replay covers only a part of the run.

@@ -247,8 +247,8 @@ impl CostController {
         before <= at + slack && at <= before + slack
     }
 
-    /// Lets a group rest at the end of a period if no request of it arrived or left and it only
-    /// waits.
+    /// Lets a group rest at the end of a period if it has no request in the drive, no debt and no
+    /// delay, and only waits.
     pub(super) fn rest(&mut self, group: u32) {
         let account = self.account(group);
         let is_still = account.vtime == account.done && account.debt == 0 && account.delay == 0;

@@ -136,7 +136,7 @@ impl CostController {
             self.forgiving = DebtForgiveness::from(now.us);
             return;
         }
-        // A drive that misses its targets counts as fully used.
+        // A busy drive, whose requests miss their targets or wait for tags, counts as fully used.
         let usage = if self.busy_level > 0 {
             usage.max(self.clock.period)
         } else {

@@ -2,8 +2,8 @@
 //!
 //! Each request costs a part of the drive's time, by a model of the drive. The drive's clock,
 //! *vtime*, runs at *vrate*. At 100 %, it runs as fast as the model says that the drive is. A
-//! request advances the vtime of its group by its cost divided by the group's part of the drive. It
-//! may continue while the group's vtime is not ahead of the drive's.
+//! request advances the vtime of its group by its cost divided by the group's part of the drive.
+//! The request may continue if it does not move the group's vtime ahead of the drive's.
 //!
 //! At the end of each period, the controller determines the groups that do not use their parts,
 //! which then go to other groups. It also adjusts vrate: vrate falls while requests miss their
@@ -78,8 +78,8 @@ struct Account {
     /// The distance by which the group was behind the drive when its weight in use last changed.
     saved_margin: i64,
     cursor: Option<Cursor>,
-    /// The absolute cost of requests since the last period began. `debt` is the absolute cost that
-    /// is owed.
+    /// The absolute cost of requests since the present period began. `debt` is the absolute cost
+    /// that is owed.
     usage: u64,
     debt: u64,
     /// The delay in microseconds. `delay_at` is its time, also in microseconds.

@@ -10,7 +10,7 @@ use crate::time::Span;
 /// The wait of requests for tags above which the drive is busy, in percent of a period (Linux:
 /// `RQ_WAIT_BUSY_PCT`).
 const TAG_WAIT_BUSY: u64 = 5;
-/// The part of the busy thresholds below which the drive has room, in percent (Linux:
+/// The part of the busy thresholds up to which the drive has room, in percent (Linux:
 /// `UNBUSY_THR_PCT`).
 const UNBUSY: u64 = 75;
 /// The bound of the busy level in both directions.
@@ -193,8 +193,8 @@ impl CostController {
         (self.active.len() - self.scratch.len() as u32, debtors)
     }
 
-    /// Wakes the resting groups that a check would change. Returns true if the others need new
-    /// timers.
+    /// Wakes the resting groups that a check would change. Returns true, without waking them, if
+    /// the rate is new, because the timers of all resting groups must be set again then.
     pub(super) fn wake_resting(&mut self, now: &Now) -> bool {
         self.wake_if_reweighted();
         if self.rests.is_new_rate(&self.clock) {

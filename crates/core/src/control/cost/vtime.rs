@@ -1,8 +1,8 @@
 //! The drive's clock, vtime, which runs at *vrate* (Linux: `ioc_now`, `ioc_refresh_margins`,
 //! `ioc_refresh_vrate`).
 //!
-//! Each group has a position on this clock, and may send while its position is not ahead of the
-//! drive's. Positions are compared by their distance ([`ahead`]), so vtime may wrap.
+//! Each group has a position on this clock, and may send a request that does not move its position
+//! ahead of the drive's. Positions are compared by their distance ([`ahead`]), so vtime may wrap.
 
 use crate::time::{Instant, Span};
 
@@ -124,11 +124,11 @@ impl VtimeClock {
         self.period_at_v = now.v;
     }
 
-    /// Returns the end of the period, which is one tick after the first tick at or after the
-    /// nominal end.
+    /// Returns the end of the period. It is as many ticks after the last tick at or before the
+    /// beginning as the nominal length has, rounded up, and one more.
     ///
     /// The nominal length ([`Self::period`]) is the base of all computations, as in Linux. At 250
-    /// ticks per second, a period of 10 ms therefore lasts 16 ms.
+    /// ticks per second, a period of 10 ms that begins at a tick therefore lasts 16 ms.
     pub(super) fn period_end(&self) -> Instant {
         let (at, tick) = (self.period_at.saturating_mul(1_000), self.tick.as_nanos());
         let lasts = self.period.saturating_mul(1_000);

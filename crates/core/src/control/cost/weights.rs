@@ -200,7 +200,7 @@ pub(super) fn relative(absolute: u64, part: u32) -> u64 {
         (absolute << 16).div_ceil(u64::from(part))
     } else {
         let wide = (u128::from(absolute) << 16).div_ceil(u128::from(part));
-        // Half of the largest distance between positions that can be compared.
+        // A quarter of the largest distance between positions that can be compared.
         wide.min(1 << 61) as u64
     }
 }

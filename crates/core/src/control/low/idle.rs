@@ -14,7 +14,7 @@ const IDLE_MAX: u64 = 5_000_000;
 const BUCKETS: usize = 9;
 /// The number of samples needed for a mean.
 const SAMPLES_MIN: u64 = 32;
-/// The number of requests after which the count of slow ones is halved.
+/// The number of requests after which the counts of all requests and of slow ones are halved.
 const COUNT_MAX: u64 = 1024;
 /// The assumed latency on disks, where none is measured. Shorter latencies than `DISK_LEAST` are
 /// cache hits and do not count (Linux: `DFL_HD_BASELINE_LATENCY`, `LATENCY_FILTERED_HD`).

@@ -1,5 +1,5 @@
 //! `io.low`: limits all groups to their low limits until each group with a low limit reaches it or
-//! is idle (Linux 4.12 to 6.10: `blk-throttle.c`).
+//! is idle (Linux 4.12 to 6.9: `blk-throttle.c`).
 //!
 //! After that, low limits do not apply until a group that is not idle falls below its own. The low
 //! limit of a group is the one set for io.low, or else the min of its contract. While low limits

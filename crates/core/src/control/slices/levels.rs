@@ -73,7 +73,8 @@ impl Levels {
     pub(in crate::control) fn new(table: &Table, tick: Span, slice: Span) -> Self {
         let (live, groups) = (table.requests.capacity(), table.groups.capacity());
         let slice = match slice {
-            // Linux: `DFL_THROTL_SLICE_HD` and `DFL_THROTL_SLICE_SSD`.
+            // Linux: `DFL_THROTL_SLICE_HD` and, with `CONFIG_BLK_DEV_THROTTLING_LOW`,
+            // `DFL_THROTL_SLICE_SSD`.
             Span::ZERO if table.shape.rotational => Span::from_millis(100),
             Span::ZERO => Span::from_millis(20),
             stated => stated,
@@ -327,7 +328,7 @@ impl Levels {
     pub(in crate::control) fn run(&mut self, rates: &mut impl GroupRates, cx: &Cx) {
         while let Some((at, group)) = self.timers.first() {
             // A turn may leave requests that can pass at the same instant. Its new timer is at
-            // once, behind those of other groups.
+            // once, behind those of other groups of the same depth.
             if at > cx.now {
                 break;
             }
@@ -355,7 +356,7 @@ impl Levels {
                     self.requests.push_back(&mut self.passed, id);
                     continue;
                 }
-                // The slice of the group above is over. Its new slice begins with that of the
+                // If the slice of the group above is over, its new slice begins with that of the
                 // child, so that the unused rate since then can be used (Linux:
                 // `throtl_start_new_slice_with_credit`).
                 let slice = &mut self.levels[parent as usize].slices[direction];

@@ -1,5 +1,6 @@
 //! `io.max` as in Linux: limits that count in slices of 100 ms on disks and 20 ms on flash (Linux
-//! 6.1: `blk-throttle.c`).
+//! 6.1: `blk-throttle.c`). Linux has the slices of 20 ms only if it is built with
+//! `CONFIG_BLK_DEV_THROTTLING_LOW`.
 //!
 //! The amount that a limit permits is rounded up to whole slices, so requests leave in bursts. A
 //! part of the unused amount is lost at the end of a slice. A request passes the limit of its group

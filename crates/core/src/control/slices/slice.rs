@@ -100,7 +100,7 @@ impl Slice {
     }
 
     /// Returns the number of ticks for which a request waits, or zero if it may pass. `queued`
-    /// means that others wait in front of it.
+    /// means that requests wait already. This request may be the first of them.
     pub(in crate::control) fn wait(
         &mut self,
         clock: SliceClock,

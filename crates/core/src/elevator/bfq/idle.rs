@@ -46,8 +46,7 @@ impl Intensity {
         }
         // `idle * 5 <= whole` is `idle <= 20 %` without a division.
         self.is_bound = self.idle.saturating_mul(5) <= whole;
-        // Both lengths are halved, so their ratio stays but new behaviour outweighs the old. The
-        // observation therefore goes back at most 200 ms.
+        // Both lengths are halved, so their ratio stays but new behaviour outweighs the old.
         if whole > Span::from_millis(200) {
             self.start = Some(now.saturating_sub(Span::from_nanos(whole.as_nanos() / 2)));
             self.idle = Span::from_nanos(self.idle.as_nanos() / 2);

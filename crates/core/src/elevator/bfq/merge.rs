@@ -31,8 +31,8 @@ use alloc::vec::Vec;
 /// The largest distance of requests that are near to each other, in sectors (Linux:
 /// `BFQQ_CLOSE_THR`).
 const NEAR: u64 = 8 * 1024;
-/// The time of service after which a queue merges with no other queue, counted from its first
-/// request after a pause (Linux: `bfq_merge_time_limit`).
+/// The time after its first service since a pause from which on a queue merges with no other queue
+/// (Linux: `bfq_merge_time_limit`).
 const LATE: Span = Span::from_millis(100);
 /// The time after a split in which measurements of the queue prove little (Linux:
 /// `bfq_wr_min_idle_time` after `split_time`).
@@ -41,8 +41,8 @@ const JUST_SPLIT: Span = Span::from_secs(2);
 /// The relations of a queue to its streams and to other queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BfqSharing {
-    /// The stream that the queue was created for, or [`NIL`] if the queue was merged (Linux:
-    /// `bic`).
+    /// The stream that the queue was created for or that is the only one left, or [`NIL`] if the
+    /// queue was merged (Linux: `bic`).
     pub(super) owner: u32,
     /// The number of streams that send to the queue, or that will because their queue merges with
     /// it (Linux: `bfqq_process_refs`).

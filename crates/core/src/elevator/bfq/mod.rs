@@ -11,7 +11,8 @@
 //! - `peak` measures the rate of the drive.
 //! - `raising` multiplies the weight of queues that begin interactive work or are soft real-time,
 //!   unless they are part of a large `burst`.
-//! - `inject` sends requests of other queues while the drive idles, those of `wakers` first.
+//! - `inject` sends requests of other queues while the drive idles, those of the same stream and of
+//!   `wakers` first.
 //! - `depth` limits the scheduler tags of a queue if tags are scarce.
 //! - `merge` lets streams whose requests interleave share a queue, and `stable` streams that start
 //!   together.

@@ -26,8 +26,8 @@ pub(super) struct Symmetry {
     /// groups that occur.
     groups: Vec<u32>,
     groups_pending: u32,
-    /// True if several groups or several classes compete, or groups of different weights under
-    /// [`Asymmetry::Weights`].
+    /// True if several groups or several classes compete. Under [`Asymmetry::Weights`], it is true
+    /// if the weights of competing groups differ.
     uneven: bool,
     /// The weights of competing groups under [`Asymmetry::Weights`].
     weights: Option<GroupWeights>,

@@ -337,7 +337,7 @@ impl Bfq {
         if queue.raising.is_raised() && queue.raising.is_due(cx.now) {
             self.reconsider_raising(cx.now, q);
         }
-        // A queue of the idle class gives way to others after each request.
+        // A queue of the idle class gives way to others after each piece.
         if is_idle_class && self.symmetry.busy() > 1 {
             self.expire(cx, Expiry::BudgetExhausted, cx.now);
         }
@@ -512,9 +512,10 @@ impl Bfq {
             return (seeky, assumed.as_nanos() / ms);
         }
         let service = self.engine.entity(self.entity_of(q)).service;
-        // In the first 20 ms, the seek to the first sector may prevail over sequential transfers.
-        // Half of the peak rate is enough because slow zones of a disk are slower than the average
-        // that the estimate is (comments of Linux's `bfq_bfqq_is_slow`).
+        // The rate over less than 20 ms has spikes, so only longer turns are judged by their rate.
+        // In Linux, a seeky queue counts as slow in a shorter turn. Half of the peak rate is enough
+        // because slow zones of a disk are slower than the average that the estimate is (comments
+        // of Linux's `bfq_bfqq_is_slow`).
         let slow = length > Span::from_millis(20) && service < self.budgets.max() / 2;
         (slow, length.as_nanos() / ms)
     }

@@ -1,7 +1,7 @@
 //! Wakers: queues whose requests other queues wait for (Linux: `bfq_check_waker`).
 //!
 //! While the drive idles for a queue, the requests of its waker are sent. Without them, the queue
-//! could wait without end.
+//! could wait for its waker while the drive waits for the queue.
 
 use super::{Bfq, Config};
 use crate::Instant;

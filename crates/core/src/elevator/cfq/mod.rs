@@ -70,7 +70,7 @@ use workload::Workload;
 #[derive(Debug)]
 pub(crate) struct Cfq {
     config: Config,
-    /// The tunable `slice_idle`, or zero on flash.
+    /// The tunable `slice_idle`, or zero on flash without `flash_idles`.
     slice_idle: Span,
     queues: Vec<CfqQueue>,
     members: Members,

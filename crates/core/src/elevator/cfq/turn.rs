@@ -104,7 +104,7 @@ impl CfqTurn {
             Some(slice) if slice.start != now => {
                 now.since(slice.start).min(slice.length).as_nanos()
             }
-            // At least one tick is charged, because Linux counts in ticks.
+            // At least one tick is charged, as in Linux.
             _ => now.since(self.began).max(TICK).as_nanos(),
         }
     }

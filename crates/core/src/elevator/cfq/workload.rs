@@ -8,7 +8,7 @@ use super::service::{CfqClass, QueueKind, TYPES, TreeKind};
 use crate::tree::before;
 use crate::{Instant, Span};
 
-/// A tick of the kernel's clock with `HZ` = 1000, which most kernels of the time had.
+/// A tick of the kernel's clock with `HZ` = 1000.
 pub(super) const TICK: Span = Span::from_millis(1);
 /// The shortest time for which a kind of queues is served (Linux: `CFQ_MIN_TT`).
 const LEAST: Span = Span::from_millis(2);

@@ -22,7 +22,8 @@ pub(crate) struct Item {
     /// Length of the next piece in bytes.
     pub(crate) bytes: u32,
     op: Op,
-    /// True if the request is preferred within its queue (Linux: `REQ_PRIO`).
+    /// True if the request is preferred within its queue (Linux: `REQ_META` in BFQ, `REQ_PRIO` in
+    /// CFQ).
     pub(crate) meta: bool,
     /// True if no piece has been dispatched.
     whole: bool,

@@ -3,7 +3,7 @@
 
 use crate::id::SpaceId;
 
-/// Number of sectors from which a distance counts as far (Linux: `BFQQ_SEEK_THR`).
+/// Number of sectors above which a distance counts as far (Linux: `BFQQ_SEEK_THR`).
 const FAR: u64 = 800;
 /// Number of sectors below which a far request counts as seeky on flash (Linux:
 /// `BFQQ_SECT_THR_NONROT`).

@@ -79,8 +79,8 @@ use unit::{Bytes, Cost, ShareCharge, ShareEntity};
 struct DispatchedWork {
     /// Modelled cost of these pieces.
     cost: Cost,
-    /// Modelled cost of other clients' pieces that were in the drive when the last piece was
-    /// dispatched.
+    /// Modelled cost of the pieces outside of the group's nearest reservation that were in the
+    /// drive when the last piece was dispatched.
     cost_ahead: Cost,
     place: Locality,
     /// True if the request writes data on which the drive may still work after the completion.
@@ -89,7 +89,7 @@ struct DispatchedWork {
     /// whole.
     work: Cost,
     /// The value of [`Contracts::changes`] when the first piece was dispatched. `None` if other
-    /// groups had work in the drive then.
+    /// groups had work in the drive when any piece was dispatched.
     alone: Option<u32>,
 }
 

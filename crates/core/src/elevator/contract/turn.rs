@@ -41,7 +41,8 @@ impl DriveTurn {
     pub(super) fn new(streams: u32) -> Self {
         Self {
             space: SpaceId(0),
-            // No offset is near this one, so the first piece is far.
+            // The end wraps to the beginning of the first space. The first piece is far unless it
+            // begins there.
             end: u64::MAX,
             stream: None,
             near: false,

@@ -11,7 +11,7 @@ use super::config::Config;
 use super::domain::{DEPTHS, DOMAINS, TIMED};
 use crate::time::{Instant, Span};
 
-/// Number of latency buckets up to the target (Linux: `KYBER_LATENCY_SHIFT`).
+/// Number of latency buckets up to the target (Linux: `KYBER_GOOD_BUCKETS`).
 const QUARTERS: u32 = 4;
 /// Number of buckets. The last one contains all latencies above seven quarters of the target
 /// (Linux: `KYBER_LATENCY_BUCKETS`).

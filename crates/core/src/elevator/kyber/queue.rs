@@ -44,7 +44,7 @@ pub(super) struct KyberQueue {
     lines: [DomainQueue; DOMAINS],
     /// The domain that has the turn.
     domain: usize,
-    /// Number of requests of this domain that were dispatched in its turn.
+    /// Number of pieces of this domain that were dispatched in its turn.
     sent: u32,
     /// Number of requests in all lines.
     waiting: u32,

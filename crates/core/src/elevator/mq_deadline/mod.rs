@@ -43,7 +43,7 @@ pub(crate) struct MqDeadline {
     in_drive: [u32; PRIORITIES],
     /// The direction of the current batch.
     direction: Direction,
-    /// Number of requests of this batch that have been dispatched.
+    /// Number of pieces of this batch that have been dispatched.
     sent: u32,
     /// Number of times that reads came first while writes were queued.
     starved: u32,

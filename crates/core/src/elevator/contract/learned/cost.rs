@@ -2,13 +2,14 @@
 //!
 //! Pieces are of four kinds: reads and writes, each *near* (it continues where the previous piece
 //! ended) or *far*. Each kind has a cost per request, and reads and writes have a cost per byte, in
+//! Pieces are of four kinds: reads and writes, each *near* (it continues where the previous piece
+//! ended) or *far*. Each kind has a cost per request, and reads and writes have a cost per byte, in
 //! nanoseconds of a busy drive. The initial values follow from the stated capacity. After that, the
-//! model learns in rounds of at least 10 ms in which the drive was never idle: all pieces that
-//! completed in a round must together have cost as much as the round lasted. The error is divided
-//! among the parameters according to their parts in the prediction (normalised least mean squares:
-//! Widrow, Hoff, 1960). Therefore requests that never occur alone are told apart as soon as their
-//! mixture changes.
-//!
+//! model learns in rounds in which the drive was busy for at least 10 ms: all pieces that completed
+//! in a round must together have cost as much as the drive was busy. The error is divided among the
+//! parameters according to their parts in the prediction (normalised least mean squares: Widrow,
+//! Hoff, 1960). Therefore requests that never occur alone are told apart as soon as their mixture
+//! changes.
 //! A drive that works on many pieces in parallel shows its speed only if it has enough work. So if
 //! pieces were cheaper than predicted, the error is corrected at once. If they were more expensive,
 //! it is corrected at once only if enough was in flight that pieces waited for one another. A cost
@@ -187,9 +188,9 @@ impl DriveCostModel {
     /// Returns the seek cost: the additional cost of a far piece compared with a near one, once it
     /// is known.
     ///
-    /// Reads determine it, if there have been any. The cost of writes depends on the cache, and
-    /// their place may not matter even if they are slow. If the drive works on far pieces in
-    /// parallel, the seek cost is zero, because such a drive only has a long latency.
+    /// Reads determine it once enough rounds had far reads. The cost of writes depends on the
+    /// cache, and their place may not matter even if they are slow. If the drive works on far
+    /// pieces in parallel, the seek cost is zero, because such a drive only has a long latency.
     #[inline]
     pub(crate) fn seek_cost(&self) -> Cost {
         self.away
@@ -262,8 +263,9 @@ impl DriveCostModel {
         mul_div_floor(left, 1 << SHIFT, self.bytes[kind / 2])
     }
 
-    /// Returns the size in bytes below which the fixed cost of a piece dominates. A smaller piece
-    /// would not complete much sooner, and the drive would lose throughput.
+    /// Returns the size in bytes of a piece whose transfer costs [`EFFICIENT`] times as much as its
+    /// request, within limits. A smaller piece would not complete much sooner, and the drive would
+    /// lose throughput.
     pub(crate) fn efficient(&self, op: Op) -> u64 {
         let kind = kind(op, Locality::Far);
         mul_div_floor(

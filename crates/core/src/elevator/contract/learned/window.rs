@@ -299,7 +299,7 @@ impl Window {
     }
 
     /// Returns true if the drive works on several pieces in parallel: pieces completed at intervals
-    /// of less than two thirds of the shortest time of any piece. `None` if a round does not show
+    /// of at most two thirds of the shortest time of any piece. `None` if a round does not show
     /// this, because it had too few pieces in flight or hardly any far ones.
     pub(crate) fn is_parallel(&self, round: Round) -> Option<bool> {
         let least = self.least[usize::from(!round.reads)].get()?;

@@ -81,8 +81,8 @@ impl Reservations {
         });
     }
 
-    /// Updates the order of the reservations above `group`: those that still have a queued request
-    /// wait, and the others do not.
+    /// Updates the order of the reservations on the path of `group`: those that still have a queued
+    /// request wait, and the others do not.
     pub(crate) fn update_waiting(&mut self, group: GroupId, active: impl Fn(u32) -> bool) {
         self.for_each(group, |all, at| {
             if active(at) {

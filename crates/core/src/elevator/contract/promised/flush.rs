@@ -8,10 +8,11 @@
 //! of their durations.
 //!
 //! A flush waits for at most [`HOLD_FACTOR`] times the average duration of a flush, and at most 1
-//! s, after the previous flush ended. So flushes get a part of the drive's time no matter how much
-//! is promised, and clients that sync are never stopped. For the sake of a promise that not even an
-//! idle drive would keep, a flush waits only for the duration of one flush. Such a promise gets
-//! half of the time that syncing leaves, rather than none.
+//! s. The time counts from the first decision to hold a flush after the previous flush ended. So
+//! flushes get a part of the drive's time no matter how much is promised, and clients that sync are
+//! never stopped. For the sake of a promise that not even an idle drive would keep, a flush waits
+//! only for the duration of one flush. Such a promise gets half of the time that syncing leaves,
+//! rather than none.
 //!
 //! A client that syncs also waits for the writes of other clients, but it does not pay for them. It
 //! is charged the shortest duration of a flush, and a part of the remaining duration. The part

@@ -188,9 +188,9 @@ impl Reservation {
         }
     }
 
-    /// Returns the work that others may have in flight next to a realtime client: as much as the
-    /// client's own, and at least the work that keeps the drive busy. It is less if the client
-    /// could not reach its max otherwise.
+    /// Returns the work that others may have in flight next to a realtime client: [`REALTIME_OWN`]
+    /// times the client's own latency, and at least the work that keeps the drive busy. It is less
+    /// if the client could not reach its max otherwise.
     fn room_beside_realtime(&self, query: &DispatchQuery) -> Cost {
         let (delay, own) = (Cost::of(query.delay), Cost::of(self.latency.solo));
         let most = (own * REALTIME_OWN).max(delay + query.cost * BUSY_PIECES);

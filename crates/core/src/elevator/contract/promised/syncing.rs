@@ -14,7 +14,8 @@ impl Reservations {
     ///
     /// A reservation without requests counts only if its client is about to send one, and does not
     /// wait for a flush itself (`syncs`). A reservation that is behind by no more than `behind`,
-    /// the largest lag of the clients that sync, does not count.
+    /// the largest lag of the clients that sync, does not count. A reservation that is not behind
+    /// counts only if other flushes run.
     pub(crate) fn late_by_flush(
         &self,
         now: Instant,
