@@ -300,18 +300,18 @@ fn same(a: &str, b: &str) -> bool {
 /// is not an error of the storage.
 #[test]
 fn zeroing_that_would_not_be_fast_is_no_failure_of_the_storage() {
-    log::listen();
+    let mut log = log::listen();
     let site = TestSite::start(
         "[drive.d]\n[volume.v]\ndrive = \"d\"\nfile = \"{files}/v.img\"\nsize = \"1MiB\"\n",
     );
     let mut raw = Raw::open(&site.unix, "v").unwrap();
-    log::take();
+    log.take();
     // A range of 100 bytes is not aligned, so it would have to be written.
     let request = header(NbdCommand::WriteZeroes, CommandFlags::FAST_ZERO, 1, 0, 100);
     raw.stream.write_all(&request).unwrap();
     assert_eq!(raw.answer().unwrap().1, Err(Errno::NotSup));
     let errors = MetricsSnapshot::of(&site.server).sum("weir_errors_total", &[]);
     assert!(errors < 0.5, "{errors} errors");
-    let said = log::take();
+    let said = log.take();
     assert!(!said.contains("WARN") && !said.contains("ERROR"), "{said}");
 }

@@ -66,9 +66,9 @@ fn a_client_connects_within_a_second_beside_3000_silent_sockets() {
 #[test]
 fn a_client_connects_within_a_second_beside_renewed_silent_sockets() {
     room_for_many();
-    log::listen();
+    let mut log = log::listen();
     let site = TestSite::start(ONE);
-    log::take();
+    log.take();
     let stop = AtomicBool::new(false);
     let begun = Instant::now();
     let (waits, renewed) = std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn a_client_connects_within_a_second_beside_renewed_silent_sockets() {
     );
     assert!(*worst < SOON, "{worst:?}");
     // The number of log lines per second is limited.
-    let lines = log::take().matches("makes room").count() as u64;
+    let lines = log.take().matches("makes room").count() as u64;
     assert!(
         lines <= 10 * (begun.elapsed().as_secs() + 2),
         "{lines} lines"

@@ -34,11 +34,11 @@ const VOLUMES: &str = "[drive.d]\n\
 
 /// Repeats an action until the log contains these words, because the number of log lines per second
 /// is limited.
-fn until_said(words: &str, mut act: impl FnMut()) {
+fn until_said(log: &mut log::LogReader, words: &str, mut act: impl FnMut()) {
     let mut said = String::new();
     for _ in 0..100 {
         act();
-        said += &log::take();
+        said += &log.take();
         if said.contains(words) {
             return;
         }
@@ -330,7 +330,7 @@ fn several_queues_are_served_at_once_with_events_and_with_flags() {
 
 #[test]
 fn invalid_requests_get_a_status_and_the_queue_continues() {
-    log::listen();
+    let mut log = log::listen();
     let site = TestSite::start(VOLUMES);
     let mut guest = TestGuest::start(&at(&site, "alpha"), 1);
     let data = [(DATA + 0x1000, 512)];
@@ -371,7 +371,7 @@ fn invalid_requests_get_a_status_and_the_queue_continues() {
     guest.write(1, &[3; 512]);
     assert_eq!(guest.read(1, 512), [3; 512]);
     let mut read_only = TestGuest::start(&at(&site, "ro"), 1);
-    until_said("the disk is read-only", || {
+    until_said(&mut log, "the disk is read-only", || {
         assert_eq!(read_only.request(0, OUT, 0, &[1; 512]), IO_ERROR);
     });
     assert_eq!(read_only.read(0, 512), [0; 512]);

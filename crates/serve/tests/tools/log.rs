@@ -19,8 +19,15 @@ impl io::Write for LogWriter {
     }
 }
 
-/// Starts to collect the log, once per process.
-pub(crate) fn listen() {
+/// The log from a position on. Tests of one process run at the same time, so that each reads the log
+/// by itself, and none takes lines from another.
+pub(crate) struct LogReader {
+    position: usize,
+}
+
+/// Returns a reader of the lines that are logged from now on. The first call starts to collect the
+/// log.
+pub(crate) fn listen() -> LogReader {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
         tracing_subscriber::fmt()
@@ -28,12 +35,17 @@ pub(crate) fn listen() {
             .with_writer(|| LogWriter)
             .init();
     });
+    let mut reader = LogReader { position: 0 };
+    reader.take();
+    reader
 }
 
-/// Returns the text that was logged since the last call.
-pub(crate) fn take() -> String {
-    let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-    let text = String::from_utf8_lossy(&lines).into_owned();
-    lines.clear();
-    text
+impl LogReader {
+    /// Returns the text that was logged since the last call.
+    pub(crate) fn take(&mut self) -> String {
+        let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&lines[self.position..]).into_owned();
+        self.position = lines.len();
+        text
+    }
 }
