@@ -19,8 +19,8 @@ impl io::Write for LogWriter {
     }
 }
 
-/// The log from a position on. Tests of one process run at the same time, so that each reads the log
-/// by itself, and none takes lines from another.
+/// The log from a position on. Tests of one process run at the same time, so that each reads the
+/// log by itself, and none takes lines from another.
 pub(crate) struct LogReader {
     position: usize,
 }

@@ -17,7 +17,7 @@
 //! | [`Conserve`] | the drive is not left idle |
 //! | [`Durability`] | flushes and FUA make writes durable |
 //! | [`Admission`] | the sum of all promises fits the drive |
-//! | [`Precedence`] | a client without a promise is not served before one that did not get its min |
+//! | [`Precedence`] | a client without a promise is not served before one that is below its min |
 //! | [`Priorities`] | under `mq-deadline`, a lower priority waits for the higher ones, but no longer than necessary |
 //! | [`Domains`] | under `kyber`, no kind of request has more in the drive than its maximum |
 //! | [`Realtime`] | only kept promises go before a realtime client, and (on request) its wait is bounded |
