@@ -5,8 +5,9 @@
 //! that nothing uses, and words that mark unfinished work. `cargo test -p weir --test it tidy:: --
 //! --nocapture` prints the counts.
 //!
-//! Lines count as in `wc -l`. Production code is the code that a release compiles, without tests
-//! and modules for tests.
+//! Budgets of lines count lines that contain code, not blank lines and not lines with only a
+//! comment. Production code is the code that a release compiles, without tests and modules for
+//! tests.
 
 use crate::common::files_below;
 use std::collections::{BTreeMap, BTreeSet};
