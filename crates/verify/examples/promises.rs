@@ -15,11 +15,11 @@ use weir_verify::search::trial::TrialOutcome;
 use weir_verify::search::{show, tally, trial, why};
 
 const USAGE: &str =
-    "usage: promises [--runs N] [--seed N] [--jobs N] [--kind null|ssd|hdd] [--admitted] [--first N] [--list] [--why] [--keep FILE]
+    "usage: promises [--runs N] [--seed N] [--jobs N] [--kind null|ssd|hdd] [--shallow] [--admitted] [--first N] [--list] [--why] [--keep FILE]
        promises --given FILE [--jobs N] [--first N] [--list] [--why]
-       promises --case SEED|FILE [--kind null|ssd|hdd] [--admitted] [--seconds]
-       promises --shrink SEED|FILE [--kind null|ssd|hdd] [--admitted]
-                [--failure promise|bfq-keeps|total|bfq-total|realtime|latency|share|idle|finding|panic]";
+       promises --case SEED|FILE [--kind null|ssd|hdd] [--shallow] [--admitted] [--seconds]
+       promises --shrink SEED|FILE [--kind null|ssd|hdd] [--shallow] [--admitted]
+                [--failure promise|bfq-keeps|none-keeps|total|bfq-total|realtime|latency|share|idle|finding|panic]";
 
 /// The command-line arguments.
 #[derive(Debug)]
@@ -97,6 +97,7 @@ fn parse_arguments(mut words: impl Iterator<Item = String>) -> Result<SearchArgu
                 asked.plan.draw.kind =
                     Some(kind.ok_or_else(|| format!("{name:?} is no kind of drive"))?);
             }
+            "--shallow" => asked.plan.draw.shallow = true,
             "--admitted" => asked.plan.draw.admitted = true,
             "--keep" => asked.keep = Some(value()?),
             "--given" => asked.given = Some(value()?),
@@ -157,9 +158,15 @@ fn find(mut asked: SearchArguments) -> Result<String, String> {
     } else {
         String::new()
     };
-    let DrawOptions { kind, admitted } = asked.plan.draw;
+    let DrawOptions {
+        kind,
+        shallow,
+        admitted,
+    } = asked.plan.draw;
     let kind = kind.map(|k| format!(" --kind {}", KINDS[k]));
-    let with = kind.unwrap_or_default() + if admitted { " --admitted" } else { "" };
+    let shallow = if shallow { " --shallow" } else { "" };
+    let admitted = if admitted { " --admitted" } else { "" };
+    let with = kind.unwrap_or_default() + shallow + admitted;
     let worst = tally::worst(&outcomes, asked.first, &with);
     let causes = if asked.why {
         causes(&outcomes, asked.plan.draw)

@@ -1,7 +1,8 @@
 //! Batches of cases that run in parallel.
 
+use crate::search::case::SearchCase;
+use crate::search::draw::{draw, draw_shallow};
 use crate::search::trial::{self, Reference, RunFailure, TrialOutcome, catch_panic};
-use crate::search::{case::SearchCase, draw};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,9 @@ pub struct DrawOptions {
     /// The kind of drives to which cases are restricted, an index into
     /// [`KINDS`](crate::search::case::KINDS).
     pub kind: Option<usize>,
+    /// True if the cases consist of promised clients with a queue depth of 1.
+    #[serde(default)]
+    pub shallow: bool,
     /// True if promises are scaled down, so that admission accepts them for the drive's worst case.
     pub admitted: bool,
 }
@@ -136,6 +140,7 @@ fn failed_draw(seed: u64, why: RunFailure) -> TrialOutcome {
 /// # Errors
 /// Returns the reason if there is no case: a bug in the search, or a panic in a run.
 pub fn draw_case(seed: u64, how: DrawOptions) -> Result<SearchCase, RunFailure> {
+    let draw = if how.shallow { draw_shallow } else { draw };
     let case = catch_panic(|| draw(seed, how.kind))?;
     if how.admitted {
         return catch_panic(|| Ok(case.admitted()));

@@ -70,6 +70,15 @@ pub fn worst(judged: &[JudgedSecond]) -> Option<&JudgedSecond> {
     judged.iter().min_by(order)
 }
 
+/// Returns the number of promises that were kept in every judged second.
+pub fn count_kept(judged: &[JudgedSecond]) -> usize {
+    // The verdicts of one promise follow one another.
+    judged
+        .chunk_by(|a, b| a.group == b.group)
+        .filter(|seconds| seconds.iter().all(JudgedSecond::is_kept))
+        .count()
+}
+
 fn of_group<'a>(
     case: &'a SearchCase,
     watch: &'a GroupWatch,

@@ -12,6 +12,8 @@ listed! {
         Broken = "promise",
         /// A feasible promise is not kept, although BFQ keeps all of them.
         BfqKeeps = "bfq-keeps",
+        /// Fewer promises are kept than under `none`.
+        FewerKept = "none-keeps",
         /// The total service is less than 80 % (disks) to 95 % (position-independent drives) of
         /// that under `none`.
         Total = "total",
@@ -60,6 +62,10 @@ impl SearchFailure {
         match self {
             Self::Broken => broken.then_some(1.0 - outcome.worst),
             Self::BfqKeeps => (broken && outcome.bfq_keeps).then_some(1.0 - outcome.worst),
+            Self::FewerKept => {
+                let fewer = outcome.kept_by_none.saturating_sub(outcome.promises_kept);
+                (fewer > 0).then_some(fewer as f64)
+            }
             Self::Total => {
                 // The bounds of position-independent drives, flash and disks. Promises cost most on
                 // disks.
@@ -92,6 +98,10 @@ impl SearchFailure {
         let what = match self {
             Self::Broken if outcome.realtime => format!("{broken} (beside a realtime client)"),
             Self::Broken | Self::BfqKeeps => broken,
+            Self::FewerKept => format!(
+                "{} promises are kept, and {} under none",
+                outcome.promises_kept, outcome.kept_by_none
+            ),
             Self::Total => format!("all got {:.3} of none", outcome.total.unwrap_or_default()),
             Self::BfqTotal => format!(
                 "all got {:.3} of bfq",
@@ -202,6 +212,9 @@ const ROWS: &[TallyRow] = &[
     }),
     TallyRow("bfq keeps and contract breaks", NONE, |all| {
         count(all, SearchFailure::BfqKeeps)
+    }),
+    TallyRow("fewer promises kept than under none", NONE, |all| {
+        count(all, SearchFailure::FewerKept)
     }),
     TallyRow("total / none, 5th percentile", [".95", ".9", ".8"], |all| {
         total(all, 50)

@@ -61,6 +61,10 @@ pub struct TrialOutcome {
     /// The number of judged seconds in which a promise got 90 % of the owed amount, and the number
     /// of all judged seconds.
     pub nearly: (usize, usize),
+    /// The number of promises that `contract` keeps in every second.
+    pub promises_kept: usize,
+    /// The number of promises that `none` keeps in every second.
+    pub kept_by_none: usize,
     /// True if BFQ keeps every promise.
     pub bfq_keeps: bool,
     /// The total under `contract`, divided by that under `none`. The total is the sum over clients
@@ -121,6 +125,8 @@ impl RealtimeService {
 pub struct Reference {
     /// The service of all clients under `none`.
     pub none: Vec<ClientService>,
+    /// The number of promises that `none` keeps in every second.
+    pub kept_by_none: usize,
     /// The service of all clients under `bfq-bytes`.
     pub bfq: Vec<ClientService>,
     /// The verdicts about promises under `bfq-bytes`, second by second.
@@ -271,6 +277,7 @@ pub fn reference(case: &SearchCase) -> Result<Reference, RunFailure> {
         false,
     )?;
     Ok(Reference {
+        kept_by_none: judge::count_kept(&judge::judge(case, &none.watch, 100)),
         none: none.clients,
         judged_bfq: judge::judge(case, &bfq.watch, 100),
         bfq: bfq.clients,
@@ -389,6 +396,8 @@ impl Trial {
             worst: worst.map_or(1.0, JudgedSecond::part),
             worst_at: worst.map_or((0, 0), |w| (w.second, w.group.0)),
             nearly: (near.count(), self.judged.len()),
+            promises_kept: judge::count_kept(&self.judged),
+            kept_by_none: reference.kept_by_none,
             bfq_keeps,
             total: self.total(&reference.none),
             total_bfq: self.total(&reference.bfq),

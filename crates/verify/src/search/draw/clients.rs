@@ -109,7 +109,12 @@ fn add_special_clients(dice: &mut Dice, case: &mut SearchCase, kind: usize, size
     }
 }
 
-fn group(dice: &mut Dice, case: &mut SearchCase, parent: GroupId, even: bool) -> GroupId {
+pub(super) fn group(
+    dice: &mut Dice,
+    case: &mut SearchCase,
+    parent: GroupId,
+    even: bool,
+) -> GroupId {
     let share = if even { 100 } else { dice.log(1, 1000) as u16 };
     case.scenario.groups.push(GroupSpec {
         parent,
@@ -210,7 +215,7 @@ fn arrival(dice: &mut Dice, kind: usize) -> Arrival {
 }
 
 /// Draws the size of each client's space in bytes, so that all spaces fit on the drive.
-fn space(dice: &mut Dice, case: &SearchCase, clients: u64) -> u64 {
+pub(super) fn space(dice: &mut Dice, case: &SearchCase, clients: u64) -> u64 {
     let most = match case.scenario.drive.size() {
         Some(size) => size / clients,
         None => 16 << 30,

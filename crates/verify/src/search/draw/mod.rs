@@ -5,6 +5,9 @@ mod clients;
 mod dice;
 mod drives;
 mod promises;
+mod shallow;
+
+pub(super) use shallow::draw_shallow;
 
 use crate::search::case::SearchCase;
 use crate::search::trial::RunFailure;
@@ -33,12 +36,7 @@ pub fn draw(seed: u64, kind: Option<usize>) -> Result<SearchCase, RunFailure> {
     let seconds = if long { 12 } else { dice.range(4, 6) };
     let mut scenario = Scenario::new(seed.to_string(), drive, Span::from_secs(seconds));
     scenario.freeze = freeze;
-    // Promises are not known yet, so this capacity admits all of them.
-    scenario.capacity = Some(
-        Capacity::NONE
-            .read(1_000_000_000_000_000)
-            .write(1_000_000_000_000_000),
-    );
+    scenario.capacity = Some(Capacity::NONE.read(ROOMY).write(ROOMY));
     let mut case = SearchCase { scenario, clones };
     clients::add(&mut dice, &mut case);
     bound::bound(&mut dice, &mut case)?;
@@ -50,6 +48,9 @@ pub fn draw(seed: u64, kind: Option<usize>) -> Result<SearchCase, RunFailure> {
     case.scenario.capacity = Some(case.roomy_capacity());
     Ok(case)
 }
+
+/// A bandwidth that admits all promises, for as long as they are not known yet.
+const ROOMY: u64 = 1_000_000_000_000_000;
 
 /// Draws a freeze of one second in five, three in seven, or eight in twenty.
 fn freezes(dice: &mut Dice) -> Freeze {
