@@ -42,6 +42,12 @@ impl Contracts {
         if let Some(group) = self.reservations.behind(now) {
             let offer = self.offer_reserved(now, group, table);
             return match self.blocking_reservation(now, &offer, group, table) {
+                // Nothing else limits the pieces of promised clients in a crowd.
+                None if self.reservations.is_crowded()
+                    && !self.window.has_room(now, self.flight, offer.cost) =>
+                {
+                    Err(None)
+                }
                 None => {
                     self.serve(now, group);
                     Ok(offer)
@@ -217,8 +223,8 @@ impl Contracts {
         table: &Table,
     ) -> Result<Offer, RetryTime> {
         let absence = self.shares.absence(absent);
-        let (suffers, until) = (absence.suffers(), absence.kept_until());
-        let Some(bound) = (self.restraint).bound(now, self.window.bound(), suffers) else {
+        let (gain, until) = (absence.gain(), absence.kept_until());
+        let Some(bound) = (self.restraint).bound(now, self.window.bound(), gain) else {
             return Ok(self.offer(now, stream, Cost::MAX, table));
         };
         let offer = self.offer(now, stream, bound / RESTRAINED_PIECES, table);

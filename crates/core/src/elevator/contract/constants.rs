@@ -231,9 +231,6 @@ constants! {
         /// A longer pause of a group does not count as think time, because it shows nothing about
         /// the next one.
         PAUSE_MAX: Span = Span::from_millis(20), "ns", "a quarter: T +1; four times: B -1";
-        /// An absent client that would get less than this part more without contention is hardly
-        /// restrained for.
-        SUFFERS: u64 = 32, "1/n", "without the rule: T +4, B +2";
     }
     "promises" {
         /// Part of the promised rate that is reserved in addition, so that a second that ends
@@ -397,9 +394,10 @@ constants! {
         /// Limit of the credit of restraint, as a part of the speed without restraint.
         CREDIT_MAX: i64 = 4, "1/n",
             "without a credit, `samsung-970-pro` loses 17 % of its throughput";
-        /// Part of `sacrifice` that is given up for a client that would get hardly more without
-        /// contention.
-        SACRIFICE_PART: u32 = 8, "1/n", "without the rule: T +4, B +2";
+        /// Restraint may cost this part of what an absent client would gain without contention.
+        GAIN_PART: u32 = 8, "1/n",
+            "without the rule, `samsung-970-pro` and `samsung-860-500gb` lose 13 and 11 % of their \
+             throughput in the case `all-random` of `bandwidth-latency`";
         /// Pieces of a restrained client cost at most this part of its limit, so that several fit
         /// into it.
         RESTRAINED_PIECES: u64 = 2, "1/n", "not measured";

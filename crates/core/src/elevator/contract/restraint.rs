@@ -5,7 +5,8 @@
 //! therefore use only a *part* of the window.
 //!
 //! The size of the part is found by trial, in rounds. It shrinks as long as the drive completes at
-//! least the work that it completes without restraint, minus `sacrifice`, and grows otherwise. Work
+//! least the work that it completes without restraint, minus a price, and grows otherwise. The
+//! price is `sacrifice`, or less if the absent client would get little more without contention. Work
 //! is measured as the cost of whole requests, so that cutting them does not count as work. To find
 //! the speed without restraint, the whole window is open in two of every 32 rounds. (Shen and
 //! Park's scheduler for flash, ATC 2013, throttles dispatch to a fixed depth, which is right for
@@ -15,8 +16,8 @@
 //! [`Restraint::observe_completion`] for each piece that completes.
 
 use super::constants::{
-    BUSY, CREDIT_MAX, FIRST, FREE, PART_GROWTH, RESTRAINED, RESTRAINED_LONGER, ROUND,
-    SACRIFICE_PART, WINDOWS,
+    BUSY, CREDIT_MAX, FIRST, FREE, GAIN_PART, PART_GROWTH, RESTRAINED, RESTRAINED_LONGER, ROUND,
+    WINDOWS,
 };
 use super::unit::Cost;
 use crate::{Instant, Span};
@@ -46,9 +47,11 @@ pub(super) struct Restraint {
     work: Cost,
     /// True while a round is measured.
     counts: bool,
-    /// True if in this round a client was ahead of one that would get more without contention.
-    suffers: bool,
-    /// The part of the drive's speed that can be given up, in percent.
+    /// The largest gain of an absent client in the rounds without restraint, in percent.
+    gain: u32,
+    /// The part of the drive's speed that restraint may cost, in percent.
+    price: u32,
+    /// The largest price, in percent.
     sacrifice: u32,
 }
 
@@ -66,10 +69,10 @@ impl Restraint {
     }
 
     /// Returns the work that may be in flight together with a piece of a client that is ahead.
-    /// `None` if only the window limits it. `suffers` is true if the absent client would get more
-    /// without contention.
+    /// `None` if only the window limits it. Without contention, the absent client would get
+    /// `gain` percent more.
     #[inline]
-    pub(super) fn bound(&mut self, now: Instant, window: Cost, suffers: bool) -> Option<Cost> {
+    pub(super) fn bound(&mut self, now: Instant, window: Cost, gain: u32) -> Option<Cost> {
         if !self.counts {
             (self.counts, self.since) = (true, now);
             // A round of a few windows contains enough pieces to measure a drive with long
@@ -77,8 +80,10 @@ impl Restraint {
             self.round = ROUND.max(Span::from_nanos(window.as_nanos()).saturating_mul(WINDOWS));
             self.work = Cost::ZERO;
         }
-        self.suffers |= suffers;
-        let holds = !self.is_free && self.sacrifice > 0;
+        if self.is_free {
+            self.gain = self.gain.max(gain);
+        }
+        let holds = !self.is_free && self.price > 0;
         holds.then(|| window * self.part / WHOLE)
     }
 
@@ -91,7 +96,7 @@ impl Restraint {
     /// Discards the current round, because the drive was idle for some time and the round shows
     /// nothing about its speed.
     pub(super) fn spoil_round(&mut self) {
-        (self.counts, self.suffers) = (false, false);
+        self.counts = false;
     }
 
     /// Accounts for a piece that completed. `work` is the cost of its part of the uncut request.
@@ -102,7 +107,7 @@ impl Restraint {
             return;
         }
         self.judge(self.work.as_nanos().saturating_mul(1_024) / lasted.as_nanos().max(1));
-        (self.counts, self.suffers) = (false, false);
+        self.counts = false;
     }
 
     /// Ends a round in which the drive completed `speed`: adjusts the part after a round with
@@ -110,12 +115,7 @@ impl Restraint {
     fn judge(&mut self, speed: u64) {
         self.left -= 1;
         if !self.is_free {
-            let sacrifice = if self.suffers {
-                self.sacrifice
-            } else {
-                self.sacrifice / SACRIFICE_PART
-            };
-            let least = self.free_speed * u64::from(100 - sacrifice) / 100;
+            let least = self.free_speed * u64::from(100 - self.price) / 100;
             // The credit averages over rounds. Of two neighbouring parts, one may cost too much and
             // the other nothing, and then the two alternate.
             let most = self.free_speed.cast_signed();
@@ -142,6 +142,10 @@ impl Restraint {
             // If the drive is not busy as far as the costs show, no work in flight delays anybody.
             let is_busy = self.free_speed >= BUSY;
             self.is_free = !self.is_free || !is_busy;
+            if !self.is_free {
+                let gain = core::mem::take(&mut self.gain);
+                self.price = self.sacrifice.min(gain / GAIN_PART);
+            }
             self.left = match (self.is_free, self.part) {
                 (true, _) => FREE,
                 // Even the smallest part costs no more than it may. That is likely to stay so for a
@@ -159,16 +163,11 @@ mod tests {
 
     /// Plays rounds on a drive that reaches `speed` percent of its speed, as a function of the part
     /// of the window.
-    fn play(
-        restraint: &mut Restraint,
-        rounds: u64,
-        suffers: bool,
-        speed: impl Fn(u64) -> u64,
-    ) -> u64 {
+    fn play(restraint: &mut Restraint, rounds: u64, gain: u32, speed: impl Fn(u64) -> u64) -> u64 {
         // A round lasts 10 ms, in which ten pieces complete.
         let (mut now, mut done) = (restraint.since, 0);
         for _ in 0..rounds {
-            let bound = restraint.bound(now, Cost::from_nanos(WHOLE), suffers);
+            let bound = restraint.bound(now, Cost::from_nanos(WHOLE), gain);
             let speed = speed(bound.map_or(WHOLE, Cost::as_nanos));
             done += speed;
             for _ in 0..10 {
@@ -183,27 +182,29 @@ mod tests {
     fn the_part_is_the_smallest_with_a_permitted_sacrifice() {
         let mut restraint = Restraint::new(15);
         // Restraint costs nothing, so the part shrinks until it is zero.
-        play(&mut restraint, 100, true, |_| 100);
+        play(&mut restraint, 100, u32::MAX, |_| 100);
         assert_eq!(restraint.part, 0);
         // Each step of the part below ten costs 3 % of the speed, and parts below four cost half of
         // it. The sacrifice of 15 % permits a part of five, which reaches 85 %.
         let speed = |part: u64| if part < 4 { 50 } else { 70 + 3 * part.min(10) };
-        play(&mut restraint, 400, true, speed);
-        let average = play(&mut restraint, 400, true, speed);
+        play(&mut restraint, 400, u32::MAX, speed);
+        let average = play(&mut restraint, 400, u32::MAX, speed);
         assert!((85..=88).contains(&average), "{average}");
-        // A client that would get hardly more without contention permits only 1/8 of 15 %, which is
-        // 1 % in integers.
-        play(&mut restraint, 400, false, speed);
-        let average = play(&mut restraint, 400, false, speed);
+        // A client that would get 8 % more without contention is worth 1 % of the speed.
+        play(&mut restraint, 400, 8, speed);
+        let average = play(&mut restraint, 400, 8, speed);
         assert!((98..=100).contains(&average), "{average}");
+        // A client that would get 7 % more is not worth any.
+        play(&mut restraint, 400, 7, speed);
+        assert_eq!(play(&mut restraint, 400, 7, speed), 100);
     }
 
     #[test]
     fn a_drive_that_is_not_busy_has_no_bound() {
         let mut restraint = Restraint::new(15);
-        play(&mut restraint, 100, true, |_| 45);
+        play(&mut restraint, 100, u32::MAX, |_| 45);
         assert_eq!(
-            restraint.bound(Instant::ZERO, Cost::from_nanos(WHOLE), true),
+            restraint.bound(Instant::ZERO, Cost::from_nanos(WHOLE), u32::MAX),
             None
         );
     }
@@ -211,17 +212,17 @@ mod tests {
     #[test]
     fn a_window_without_a_bound_stays_large_enough_for_all() {
         let mut restraint = Restraint::new(15);
-        play(&mut restraint, 20, true, |_| 100);
-        let bound = restraint.bound(Instant::ZERO, Cost::MAX, true);
+        play(&mut restraint, 20, u32::MAX, |_| 100);
+        let bound = restraint.bound(Instant::ZERO, Cost::MAX, u32::MAX);
         assert_eq!(bound, Some(Cost::MAX / WHOLE));
     }
 
     #[test]
     fn a_restraint_without_sacrifice_sets_no_bound() {
         let mut restraint = Restraint::new(0);
-        play(&mut restraint, 100, true, |_| 100);
+        play(&mut restraint, 100, u32::MAX, |_| 100);
         assert_eq!(
-            restraint.bound(Instant::ZERO, Cost::from_nanos(WHOLE), true),
+            restraint.bound(Instant::ZERO, Cost::from_nanos(WHOLE), u32::MAX),
             None
         );
     }

@@ -2,7 +2,7 @@
 //! contention.
 
 use super::average;
-use crate::elevator::contract::constants::{PAUSE_MAX, SOON, SOON_THINKS, SUFFERS};
+use crate::elevator::contract::constants::{PAUSE_MAX, SOON, SOON_THINKS};
 use crate::elevator::contract::unit::Cost;
 use crate::table::Live;
 use crate::{Instant, Span};
@@ -160,13 +160,15 @@ impl Presence {
         }
     }
 
-    /// Returns true if the client would get at least 1/32 more without contention, or if that is
-    /// not known.
-    pub(crate) fn suffers(&self) -> bool {
-        let is_known = self.solo_ns > 0;
-        let think = self.arrivals.think.as_nanos();
-        let alone = think + self.solo_ns;
-        !is_known || think + self.usual_ns > alone + alone / SUFFERS
+    /// Returns how much more the client would get without contention, in percent. It is
+    /// `u32::MAX` if that is not known.
+    pub(crate) fn gain(&self) -> u32 {
+        if self.solo_ns == 0 {
+            return u32::MAX;
+        }
+        let alone = self.arrivals.think.as_nanos() + self.solo_ns;
+        let delay = self.usual_ns.saturating_sub(self.solo_ns);
+        u32::try_from(delay.saturating_mul(100) / alone).unwrap_or(u32::MAX)
     }
 
     /// Returns true if the group keeps its place although it has no queued request.
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_suffers_if_it_would_get_more_without_contention() {
+    fn the_gain_is_the_latency_that_contention_adds() {
         let later = |client: &mut Presence, micros: u64| {
             let now = Instant::ZERO + Span::from_millis(200);
             for _ in 0..200 {
@@ -215,18 +217,15 @@ mod tests {
                 client.note_answer(now, waited, waited, false);
             }
         };
-        assert!(Presence::default().suffers(), "nothing is known");
+        assert_eq!(Presence::default().gain(), u32::MAX, "nothing is known");
         let mut client = asking(Span::from_millis(1), true);
-        assert!(!client.suffers());
-        // The limit is 1/32 of 1 ms, which is 31 us.
-        later(&mut client, 1_025);
-        assert!(!client.suffers());
-        later(&mut client, 1_040);
-        assert!(client.suffers());
+        assert_eq!(client.gain(), 0);
+        later(&mut client, 1_245);
+        assert_eq!(client.gain(), 24);
         let mut crowded = asking(Span::from_millis(1), false);
-        assert!(!crowded.suffers(), "it is never served sooner");
-        later(&mut crowded, 1_200);
-        assert!(crowded.suffers(), "it has been served sooner");
+        assert_eq!(crowded.gain(), 0, "it is never served sooner");
+        later(&mut crowded, 1_245);
+        assert_eq!(crowded.gain(), 24, "it has been served sooner");
     }
 
     #[test]

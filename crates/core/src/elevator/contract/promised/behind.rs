@@ -2,7 +2,7 @@
 //! that are behind.
 
 use super::{CompletedPiece, REQUEST, Reservation, Reservations, WorkInFlight};
-use crate::elevator::contract::constants::{DEADLINE_MAX, STANDSTILL};
+use crate::elevator::contract::constants::{DEADLINE_MAX, STANDSTILL, STRICT};
 use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::{Bytes, Cost};
 use crate::list::NIL;
@@ -121,6 +121,9 @@ impl Reservations {
                 r.demand.period = r.time_for_usual();
             }
             hidden |= r.observe_completion(drive);
+            if last {
+                all.update_load(at, bytes, cost, drive.kind);
+            }
             all.leave_drive(now, at, (drive.op, bytes), cost, last);
         });
         hidden
@@ -253,6 +256,7 @@ impl Reservations {
             self.late = Span::ZERO;
             return self.waiting.first_eligible(&self.behind, at(self.late));
         };
+        self.crowded |= self.load.is_crowd() && self.lag(now, group) > STRICT;
         self.slow_time_base(now, group);
         Some(group)
     }

@@ -140,6 +140,18 @@ struct Reservation {
     syncs: FlushDemand,
     /// True if the reservation is in the tree of the realtime ones.
     bound_realtime: bool,
+    /// The parts of the time for which the promise occupies the drive. Zero if an idle drive would
+    /// not keep the promise, and while the client does not limit others.
+    load: PromiseLoad,
+}
+
+/// The part of the time for which promises occupy a drive, in 256ths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct PromiseLoad {
+    /// The part if the drive serves one client after another.
+    serial: u32,
+    /// The part if the drive is kept busy by all of them.
+    busy: u32,
 }
 
 /// Returns true if a request is outstanding: it has bytes in the elevator, or is completely in the
@@ -166,6 +178,7 @@ impl Default for Reservation {
             latency: RequestLatency::UNKNOWN,
             syncs: FlushDemand::default(),
             bound_realtime: false,
+            load: PromiseLoad::default(),
         }
     }
 }
@@ -234,6 +247,10 @@ pub(crate) struct Reservations {
     realtime: Tree,
     /// Nodes of the two trees above.
     forest: Sorted,
+    /// Sum of the loads of all reservations.
+    load: PromiseLoad,
+    /// True while no promise reserves the drive ([`Reservations::is_crowded`]).
+    crowded: bool,
     /// The time by which the time base of the promises lags behind the present. A drive that is too
     /// slow for all promises keeps each in proportion.
     late: Span,
@@ -261,6 +278,8 @@ impl Reservations {
             starts: Tree::EMPTY,
             realtime: Tree::EMPTY,
             forest: Sorted::new(groups),
+            load: PromiseLoad::default(),
+            crowded: false,
             late: Span::ZERO,
             ahead: Span::ZERO,
             learning: true,

@@ -15,16 +15,50 @@
 //! There is one exception: if the reason is that the drive is too slow for the promise, the client
 //! gets the whole drive except for occasional slices (see [`SLICE`]).
 
-use super::{Reservation, Reservations};
+use super::{PromiseLoad, Reservation, Reservations};
 use crate::elevator::contract::constants::{
     BUSY_PIECES, DEADLINE_MAX, LEAD_MAX, LEAD_PIECES, LEAD_SEEKS, LEFT_LIMITED, LEFT_ON_TIME,
     LINGER_MAX, LINGER_MIN, LINGER_PERIODS, LOOKED_AT, PIECE_PARTS, REALTIME_OWN, SEARCH_LIMIT,
     SECOND, SLICE, STRICT,
 };
 use crate::elevator::contract::kind::DriveKind;
-use crate::elevator::contract::unit::Cost;
+use crate::elevator::contract::unit::{Bytes, Cost};
 use crate::list::NIL;
+use crate::time::mul_div_floor;
 use crate::{GroupId, Instant, Span};
+use core::ops::{Add, Sub};
+
+/// A load of the whole time.
+const WHOLE_TIME: u32 = 256;
+
+impl PromiseLoad {
+    /// Returns true if the drive can keep the promises only by serving several clients at a time.
+    pub(super) fn is_crowd(self) -> bool {
+        self.serial > WHOLE_TIME.max(self.busy * 2)
+    }
+}
+
+impl Add for PromiseLoad {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            serial: self.serial + other.serial,
+            busy: self.busy + other.busy,
+        }
+    }
+}
+
+impl Sub for PromiseLoad {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self {
+            serial: self.serial - other.serial,
+            busy: self.busy - other.busy,
+        }
+    }
+}
 
 /// A piece that could be dispatched now.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +83,8 @@ pub(crate) struct DispatchQuery {
     pub(crate) lag: Span,
     /// True while too little is known about the drive.
     pub(crate) new: bool,
+    /// True if no promise reserves the drive ([`Reservations::is_crowded`]).
+    pub(crate) crowded: bool,
     /// True if the piece has waited for so long that clients which cannot be served in time must
     /// let it pass.
     pub(crate) overdue: bool,
@@ -123,12 +159,12 @@ impl Reservation {
 
     /// Returns the state of the reservation. `late` is the lag of the promises' time base, and
     /// `waits` is true if the client waits for the drive.
-    fn standing(&self, now: Instant, late: Span, new: bool, waits: bool) -> Standing {
+    fn standing(&self, now: Instant, late: Span, query: &DispatchQuery, waits: bool) -> Standing {
         if self.realtime {
             Standing::Realtime
         } else if !waits && now > self.demand.arrivals.expected() {
             Standing::Away
-        } else if new {
+        } else if query.new {
             Standing::Unknown
         } else if !self.latency.reachable && self.latency.drive_limited {
             Standing::DriveLimited
@@ -148,7 +184,7 @@ impl Reservation {
         let due = now.saturating_sub(late);
         let bearable = |time| self.bearable(time, query.kind.least_interference);
         let only = |most| SlackLimit { most, one: false };
-        match self.standing(now, late, query.new, waits) {
+        match self.standing(now, late, query, waits) {
             Standing::Realtime => SlackLimit {
                 most: self.room_beside_realtime(query),
                 one: true,
@@ -243,6 +279,9 @@ impl Reservations {
     ) -> Option<u32> {
         self.expire_bounds(now);
         self.learning = query.new;
+        if query.crowded && !query.new {
+            return None;
+        }
         let due = now.saturating_sub(self.late).as_nanos();
         // An interference of at most `INTERFERENCE_MAX` bounds the delay. So a reservation with a
         // later start than this cannot be made late by the work.
@@ -310,7 +349,8 @@ impl Reservations {
         } else {
             r.room_beside_latency()
         };
-        Some(room.max(delay / 2) / PIECE_PARTS)
+        // A piece that costs less than the delay would not return much earlier.
+        Some((room / PIECE_PARTS).max(delay))
     }
 
     /// Returns the time at which to check again whether the drive must be kept for a reservation
@@ -370,8 +410,38 @@ impl Reservations {
         self.table[at as usize].bound_realtime = self.table[at as usize].realtime;
     }
 
+    /// Updates the load of a reservation after a request that ended with a piece of `bytes` at
+    /// `cost`.
+    pub(super) fn update_load(&mut self, at: u32, bytes: Bytes, cost: Cost, kind: &DriveKind) {
+        let r = &mut self.table[at as usize];
+        let old = r.load;
+        r.load = if kind.may_seek || r.realtime || !r.latency.reachable {
+            PromiseLoad::default()
+        } else {
+            let part = |time: Span, of: Span| {
+                let (time, of) = (time.as_nanos(), of.as_nanos());
+                mul_div_floor(time, WHOLE_TIME.into(), of.max(time).max(1)) as u32
+            };
+            PromiseLoad {
+                serial: part(r.latency.solo, r.allowed()),
+                busy: part(cost.time(), r.time_for(bytes, 1)),
+            }
+        };
+        self.load = self.load - old + self.table[at as usize].load;
+        self.crowded &= self.load.is_crowd();
+    }
+
+    /// Returns true while no promise reserves the drive. This begins if a client is late although
+    /// the drive is fast enough for all promises, because it is too slow if it serves one client
+    /// after another. Then reserving the drive for one client would break the promises of others.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
     /// Ends the limit that a reservation sets to others.
     pub(super) fn remove_bound(&mut self, at: u32) {
+        let load = core::mem::take(&mut self.table[at as usize].load);
+        self.load = self.load - load;
         if self.forest.contains(at) {
             let tree = if self.table[at as usize].bound_realtime {
                 &mut self.realtime
