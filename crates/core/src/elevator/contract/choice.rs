@@ -2,7 +2,7 @@
 //! and shares.
 
 use super::Contracts;
-use super::constants::{HELD_LONGEST, HELD_MAX, RESTRAINED_PIECES, SLICE, YIELD};
+use super::constants::{HELD_LONGEST, HELD_MAX, PIECE_PARTS, SLICE, YIELD};
 use super::learned::cost::Locality;
 use super::offer::Offer;
 use super::turn::DriveTurn;
@@ -221,7 +221,7 @@ impl Contracts {
         let Some(bound) = (self.restraint).bound(now, self.window.bound(), suffers) else {
             return Ok(self.offer(now, stream, Cost::MAX, table));
         };
-        let offer = self.offer(now, stream, bound / RESTRAINED_PIECES, table);
+        let offer = self.offer(now, stream, bound / PIECE_PARTS, table);
         let fits = self.flight.saturating_add(offer.cost) <= bound;
         // Without work in flight, no completion would end the wait.
         if fits || self.flight == Cost::ZERO && until.is_none() {

@@ -62,8 +62,8 @@ macro_rules! constants {
 constants! {
     "general" {
         /// Promises are kept by the second, so nothing is delayed or remembered for their sake for
-        /// longer: hidden work, a delayed flush, the limit of written data, and a realtime client
-        /// that sends nothing.
+        /// longer: hidden work, a delayed flush, the limit of written data, a realtime client that
+        /// sends nothing, and reserved service that counts against a share in advance.
         SECOND: Span = Span::from_secs(1), "ns",
             "for hidden work, a quarter: S +1, T +1, B +1; for realtime clients, a quarter: L +1, \
              S +1; other uses: P -1 at most";
@@ -260,9 +260,6 @@ constants! {
         /// separately. It bounds the work of a decision.
         LOOKED_AT: usize = 4, "reservations",
             "a quarter: P +3, R +1, L -1, T -7, B -4; four times: 0";
-        /// Reservations with a latest start later than this multiple of the work in the drive are
-        /// not considered, because `INTERFERENCE_MAX` bounds the delay.
-        SEARCH_LIMIT: u64 = 8, "times", "not measured: it follows from `INTERFERENCE_MAX`";
         /// A client that sends nothing limits others for at least this time.
         LINGER_MIN: Span = Span::from_millis(5), "ns", "a quarter: T -1; four times: P +1, T +2";
         /// A client that sends nothing limits others for at most this time.
@@ -287,8 +284,8 @@ constants! {
         /// Others may always have the delay and this many pieces in flight next to a realtime
         /// client, because that keeps the drive busy.
         BUSY_PIECES: u64 = 2, "pieces", "not measured";
-        /// A piece costs at most this part of the slack of the most urgent promise, so that several
-        /// fit into it.
+        /// A piece costs at most this part of the slack of the most urgent promise, or of the
+        /// restrained window, so that several fit into it.
         PIECE_PARTS: u64 = 2, "1/n", "without the rule: L +1, T -2, B +1";
         /// Slice for others next to a promise for which the drive is too slow.
         SLICE: Span = Span::from_millis(10), "ns",
@@ -299,17 +296,12 @@ constants! {
         /// A client misses its promise because of its pauses if its latency without contention is
         /// within this part of its period.
         PAUSES_PART: u64 = 2, "1/n", "without the rule: no count changed";
-        /// Delay of a client for each unit of work of others that is as long as this work takes.
-        FULL_INTERFERENCE: u64 = 256, "1/256", "no effect: it is the unit of interference";
-        /// Lower limit of the delay of a client for each unit of work of others.
-        INTERFERENCE_MIN: u64 = FULL_INTERFERENCE / 16, "1/256", "not measured: a limit of arithmetic";
-        /// Upper limit of the delay of a client for each unit of work of others.
-        INTERFERENCE_MAX: u64 = FULL_INTERFERENCE * 8, "1/256", "not measured: a limit of arithmetic";
+        /// Upper limit of the delay of a client for each unit of work of others. Reservations with
+        /// a latest start later than this multiple of the work in the drive are not considered.
+        INTERFERENCE_MAX: u64 = 8, "times", "not measured";
         /// Work of others shows interference if it exceeds this part of the latency without
         /// contention.
         INTERFERENCE_TELLS: u64 = 8, "1/n", "not measured";
-        /// Part by which the latency without contention approaches a shorter sample.
-        OWN_FALL: u64 = 2, "1/n", "not measured";
         /// Part by which it approaches a longer sample that had nothing in front of it.
         OWN_RISE: u64 = 16, "1/n", "not measured";
         /// Part by which it approaches a longer sample that reveals hidden work.
@@ -368,14 +360,6 @@ constants! {
             "a quarter: P -1, T -1; four times: P -1, R +1, B +1";
     }
     "shares" {
-        /// Weight of each stream of a group, because streams of one group are alike.
-        STREAM_WEIGHT: u32 = 100, "weight", "no effect: only the ratio of weights counts";
-        /// Limit up to which reserved service counts against a share in advance.
-        START_AHEAD_MAX: u64 = 1_000_000_000, "ns or bytes",
-            "a quarter: 0; four times: same decisions";
-        /// Largest charge of a piece, because virtual times are compared if they differ by less
-        /// than 2^63.
-        CHARGE_MAX: u64 = 1 << 40, "ns or bytes", "not measured: a limit of arithmetic";
         /// Shortest round of restraint in windows.
         WINDOWS: u64 = 4, "times",
             "without it, a client that cannot reach its promise takes half of the drive; four \
@@ -400,9 +384,6 @@ constants! {
         /// Part of `sacrifice` that is given up for a client that would get hardly more without
         /// contention.
         SACRIFICE_PART: u32 = 8, "1/n", "without the rule: T +4, B +2";
-        /// Pieces of a restrained client cost at most this part of its limit, so that several fit
-        /// into it.
-        RESTRAINED_PIECES: u64 = 2, "1/n", "not measured";
         /// Length of a turn in seek costs, so that 90 % of the speed of the drive are used.
         TURN_FACTOR: u64 = 9, "times",
             "a quarter: P +1, R +1, S +3, T +12, B +3; four times: T -1, B -3";

@@ -60,7 +60,7 @@ use crate::wake::{Reason, Wake};
 use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag};
 use alloc::vec;
 use alloc::vec::Vec;
-use constants::{GRAIN, HIDDEN_FAR_PART, STREAM_WEIGHT};
+use constants::{GRAIN, HIDDEN_FAR_PART};
 use core::ops::Range;
 use learned::afterwork::HiddenWork;
 use learned::cost::{self, DriveCostModel, Locality};
@@ -322,9 +322,9 @@ impl Schedule for Contracts {
     fn open(&mut self, cx: &mut Cx, stream: u32) {
         let group = cx.table.streams[stream].spec.group;
         let entity = self.shares.of_stream(stream);
-        // A stream is never of the idle class itself, so no timeout begins at this time.
-        self.shares
-            .set(Instant::ZERO, entity, group.0, STREAM_WEIGHT, false);
+        // Streams of one group are alike, so each has a weight of one. A stream is never of the
+        // idle class itself, so no timeout begins at this time.
+        self.shares.set(Instant::ZERO, entity, group.0, 1, false);
         self.turn.open(stream);
         self.pace.open(stream);
     }

@@ -8,13 +8,16 @@
 use super::Reservation;
 use super::slope::Slope;
 use crate::elevator::contract::constants::{
-    AVERAGE_PART, FULL_INTERFERENCE, HIDDEN, HIDDEN_ALONE, HIDDEN_JOINED, INTERFERENCE_MAX,
-    INTERFERENCE_MIN, INTERFERENCE_TELLS, OWN_FALL, OWN_RISE, OWN_RISE_HIDDEN, PAUSES_PART,
-    REACHABLE_PART,
+    HIDDEN, HIDDEN_ALONE, HIDDEN_JOINED, INTERFERENCE_MAX, INTERFERENCE_TELLS, OWN_RISE,
+    OWN_RISE_HIDDEN, PAUSES_PART, REACHABLE_PART,
 };
 use crate::elevator::contract::kind::DriveKind;
+use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::Cost;
 use crate::{Op, Span};
+
+/// Interference of 1: work of others delays a client by its cost.
+pub(super) const FULL: u64 = 256;
 
 /// The learned latency of a client's requests.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +43,7 @@ pub(super) struct RequestLatency {
 impl RequestLatency {
     pub(super) const UNKNOWN: Self = Self {
         solo: Span::ZERO,
-        interference: FULL_INTERFERENCE,
+        interference: FULL,
         slope: Slope::NONE,
         pauses: false,
         reachable: true,
@@ -85,7 +88,7 @@ impl Reservation {
         if l.solo == Span::ZERO {
             l.solo = time;
         } else if time < l.solo {
-            l.solo = l.solo - (l.solo - time) / OWN_FALL;
+            l.solo = l.solo - (l.solo - time) / 2;
         } else if ahead == 0 {
             let part = if hidden { OWN_RISE_HIDDEN } else { OWN_RISE };
             l.solo += beyond.min(l.solo) / part;
@@ -93,10 +96,9 @@ impl Reservation {
         // With less work of others, the variation of the drive would be larger than their effect.
         if ahead > l.solo.as_nanos() / INTERFERENCE_TELLS {
             let beyond = (time - l.solo).as_nanos();
-            let sample = (beyond.saturating_mul(FULL_INTERFERENCE) / ahead).min(INTERFERENCE_MAX);
-            let (old, part) = (l.interference, AVERAGE_PART);
-            l.interference =
-                (old - old / part + sample / part).clamp(INTERFERENCE_MIN, INTERFERENCE_MAX);
+            let sample = (beyond.saturating_mul(FULL) / ahead).min(INTERFERENCE_MAX * FULL);
+            // The average never falls to zero, because a value below [`AVERAGE_PART`] stays.
+            l.interference = average(l.interference, sample);
         }
         if drive.kind.varies {
             l.slope.add(ahead, time);
@@ -120,22 +122,19 @@ impl Reservation {
     }
 
     /// Returns the largest amount of other clients' work that delays one of the client's requests
-    /// by no more than `time`. Each unit of work is assumed to delay it by at least `least` 256ths.
-    pub(super) fn bearable(&self, time: Span, least: u64) -> Cost {
+    /// by no more than `time`. On a `serial` drive, work is assumed to delay it by at least its
+    /// cost.
+    pub(super) fn bearable(&self, time: Span, serial: bool) -> Cost {
         let learned = match self.latency.slope.get() {
-            Some(slope) => slope.clamp(INTERFERENCE_MIN, INTERFERENCE_MAX),
+            Some(slope) => slope.min(INTERFERENCE_MAX * FULL),
             None => self.latency.interference,
         };
-        let interference = learned.max(least);
+        let interference = learned.max(if serial { FULL } else { 1 });
         // The largest `most` with floor(most × interference / 256) ≤ time, so one less than time +
         // 1 before the division.
-        let most = time
-            .as_nanos()
-            .saturating_add(1)
-            .saturating_mul(FULL_INTERFERENCE)
-            - 1;
+        let most = time.as_nanos().saturating_add(1).saturating_mul(FULL) - 1;
         let most = Cost::from_nanos(most / interference);
-        let delay = |work: Cost| work.as_nanos().saturating_mul(interference) / FULL_INTERFERENCE;
+        let delay = |work: Cost| work.as_nanos().saturating_mul(interference) / FULL;
         debug_assert!(
             delay(most) <= time.as_nanos() && delay(most + Cost::from_nanos(1)) > time.as_nanos()
         );

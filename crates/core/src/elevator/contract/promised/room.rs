@@ -17,8 +17,8 @@
 
 use super::{Reservation, Reservations};
 use crate::elevator::contract::constants::{
-    BUSY_PIECES, DEADLINE_MAX, LEAD_MAX, LEAD_PIECES, LEAD_SEEKS, LEFT_LIMITED, LEFT_ON_TIME,
-    LINGER_MAX, LINGER_MIN, LINGER_PERIODS, LOOKED_AT, PIECE_PARTS, REALTIME_OWN, SEARCH_LIMIT,
+    BUSY_PIECES, DEADLINE_MAX, INTERFERENCE_MAX, LEAD_MAX, LEAD_PIECES, LEAD_SEEKS, LEFT_LIMITED,
+    LEFT_ON_TIME, LINGER_MAX, LINGER_MIN, LINGER_PERIODS, LOOKED_AT, PIECE_PARTS, REALTIME_OWN,
     SECOND, SLICE, STRICT,
 };
 use crate::elevator::contract::kind::DriveKind;
@@ -146,7 +146,7 @@ impl Reservation {
     /// is true if the client waits for the drive.
     fn room(&self, now: Instant, late: Span, query: &DispatchQuery, waits: bool) -> SlackLimit {
         let due = now.saturating_sub(late);
-        let bearable = |time| self.bearable(time, query.kind.least_interference);
+        let bearable = |time| self.bearable(time, query.kind.seeks);
         let only = |most| SlackLimit { most, one: false };
         match self.standing(now, late, query.new, waits) {
             Standing::Realtime => SlackLimit {
@@ -247,7 +247,7 @@ impl Reservations {
         // An interference of at most `INTERFERENCE_MAX` bounds the delay. So a reservation with a
         // later start than this cannot be made late by the work.
         let all = (query.flight + query.hidden + query.cost).as_nanos();
-        let far = due.saturating_add(all.saturating_mul(SEARCH_LIMIT));
+        let far = due.saturating_add(all.saturating_mul(INTERFERENCE_MAX));
         // A piece that serves a promise waits only for promises with an earlier latest start.
         let limit = match query.behind {
             NIL => far,
@@ -306,7 +306,7 @@ impl Reservations {
         let room = if r.realtime {
             Cost::of(r.latency.solo) + delay
         } else if r.latency.reachable {
-            r.bearable(r.spare(), 0)
+            r.bearable(r.spare(), false)
         } else {
             r.room_beside_latency()
         };
