@@ -121,12 +121,6 @@ constants! {
             "a quarter: P +1, L +1, I +1, T -6, B -2; four times: P +2, S +1, T +5, B +2";
         /// Seek cost from which a drive counts as seek-bound and has turns.
         SEEK_COSTLY: Cost = Cost::from_nanos(200_000), "ns", "a quarter: T +1; four times: T +1";
-        /// Lower limit of the learned cost per request.
-        REQUEST_MIN: u64 = 50, "ns", "not measured: a limit of arithmetic";
-        /// Upper limit of the learned cost per request.
-        REQUEST_MAX: u64 = 10_000_000_000, "ns", "not measured: a limit of arithmetic";
-        /// Factor by which the cost of a byte may differ from its initial value, up or down.
-        BYTE: u64 = 16, "times", "a quarter: P +1; four times: 0";
         /// Part of an error that is corrected if pieces were cheaper than predicted, or if their
         /// kind is new.
         CHEAPER: i64 = 2, "1/n", "a quarter: S +1, B -1; four times: P +4, S +6, T +2, B +2";
@@ -144,12 +138,9 @@ constants! {
         /// The cost of a byte changes by this part of the change of the cost of a request, because
         /// it hardly varies on one drive.
         BYTE_PART: i64 = 4, "1/n", "without the rule: P +3, L +1, S +4, T -3, B +2";
-        /// Limit of the weight of one parameter in the correction of an error.
-        EXPLAINS_MAX: i64 = 8, "times", "not measured: it bounds a step of learning";
-        /// A cost falls to no less than this part in one round.
-        SHRINK_MAX: i64 = 2, "1/n", "not measured: it bounds a step of learning";
-        /// A cost grows to no more than this multiple in one round.
-        GROWTH_MAX: i64 = 4, "times", "not measured: it bounds a step of learning";
+        /// An error counts as at most this multiple of the prediction, so that a single round does
+        /// not change a cost by orders of magnitude.
+        ERROR_MAX: i64 = 4, "times", "not measured: it bounds a step of learning";
     }
     "window" {
         /// Average number of pieces in flight from which a round shows whether the drive works on
