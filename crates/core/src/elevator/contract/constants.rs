@@ -79,30 +79,21 @@ constants! {
         AVERAGE_PART: u64 = 8, "1/n", "not measured";
     }
     "costs" {
-        /// Bandwidth of a drive whose capacity is not stated.
-        UNKNOWN: u64 = 1_000_000_000, "bytes/s", "not measured: the first rounds replace it";
-        /// For the first estimate, a drive with a lower stated bandwidth is assumed to reach this
-        /// one, because the stated bandwidth is the worst case.
+        /// For the first estimate, a drive with a lower stated bandwidth, or without one, is assumed
+        /// to reach this one, because the stated bandwidth is the worst case.
         SLOWEST: u64 = 100_000_000, "bytes/s",
             "a quarter: P +8, L +1, S +1; four times: S +1, T -2, B +4";
         /// The cost of a far request is first assumed to be that of this many bytes if no rate of
-        /// requests is stated. It is also the upper limit of the smallest size to which pieces are
-        /// cut.
+        /// requests is stated, and that of a near request that of `GRAIN`. It is also the upper
+        /// limit of the smallest size to which pieces are cut.
         FAR_BYTES: u64 = 32 << 10, "bytes",
             "as the limit, a quarter: P +3, R +1, L +1, T -1, B -3; four times: T -3, B -2";
-        /// A near request is first assumed to cost this part of a far one.
-        NEAR_PART: u64 = 16, "1/n", "a quarter: P -2, S +1, B +1; four times: S +1, T +1, B +2";
-        /// Smallest size to which pieces are cut, because smaller pieces are not completed much
-        /// sooner.
-        PIECE: u64 = 8 << 10, "bytes", "a quarter: same decisions; four times: L -1";
         /// Pieces are not cut to a size whose transfer takes less than this many times the cost per
         /// request.
         EFFICIENT: u64 = 4, "times", "without the rule: P +3, R +1, T +2, B -2";
         /// Pieces are not cut to a size at which a byte costs more than at larger sizes by more
         /// than this part.
         DEAR: u64 = 2, "1/n", "a quarter: P -4, L -3, T -41, B -11; four times: T -4, B -2";
-        /// Part of the newest round in the average cost of a byte by size.
-        SIZE_PART: u64 = 4, "1/n", "not measured";
         /// Smallest number of pieces in a round of learning.
         ENDS: u32 = 8, "pieces",
             "a quarter: P +5, R +1, S +1, I +1, T -6, B +2; four times: P +4, L +1, T +4, B -4";
@@ -112,13 +103,11 @@ constants! {
         /// Pieces in the drive for each tag, on average, at which all tags count as used. A real
         /// host never has all of them in use all the time.
         FULL: u64 = 15, "1/16", "a quarter or four times as much: no count changed";
-        /// Rounds of a kind in which errors are corrected by the part for cheaper pieces in both
-        /// directions.
-        NEW: u32 = 12, "rounds",
-            "a quarter: P +3, R +1, T -7, B -1; four times: P +2, S +1, T +7, B +1";
-        /// Rounds of far pieces that are needed to know the seek cost.
-        TELLS: u32 = 4, "rounds",
-            "a quarter: P +1, L +1, I +1, T -6, B -2; four times: P +2, S +1, T +5, B +2";
+        /// Rounds of far pieces that are needed to know the drive and its seek cost. In as many
+        /// rounds of a kind, errors are corrected by the part for cheaper pieces in both directions.
+        KNOWN: u32 = 8, "rounds",
+            "for knowing the seek cost, 1: P +1, L +1, I +1, T -6, B -2; 16: P +2, S +1, T +5, \
+             B +2; for correcting errors, 3: P +3, R +1, T -7, B -1; 48: P +2, S +1, T +7, B +1";
         /// Seek cost from which a drive counts as seek-bound and has turns.
         SEEK_COSTLY: Cost = Cost::from_nanos(200_000), "ns", "a quarter: T +1; four times: T +1";
         /// Part of an error that is corrected if pieces were cheaper than predicted, or if their

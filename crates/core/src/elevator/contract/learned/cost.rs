@@ -22,10 +22,10 @@
 
 use crate::elevator::contract::constants::{
     BYTE_PART, CHEAPER, CHEAPER_WRITE, DEAR, DEARER, DEARER_UNTOLD, EFFICIENT, ENDS, ERROR_MAX,
-    FAR_BYTES, FULL, GRAIN, LONGEST, NEAR_PART, NEW, PIECE, ROUND, SEEK_COSTLY, SIZE_PART, SLOWEST,
-    TELLS, UNKNOWN,
+    FAR_BYTES, FULL, GRAIN, KNOWN, LONGEST, ROUND, SEEK_COSTLY, SLOWEST,
 };
 use crate::elevator::contract::kind::{DriveKind, PLAIN, REMOTE, SEEKING, UNSETTLED};
+use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::{Bytes, Cost};
 use crate::time::{mul_div_ceil, mul_div_floor};
 use crate::{Capacity, Instant, Op, Span};
@@ -133,16 +133,12 @@ impl DriveCostModel {
     pub(crate) fn new(capacity: Option<Capacity>, remote: bool) -> Self {
         // A stated bandwidth is the worst case, so the drive is assumed to reach at least
         // `SLOWEST`.
-        let c = capacity.unwrap_or(Capacity::NONE.read(UNKNOWN).write(UNKNOWN));
+        let c = capacity.unwrap_or(Capacity::NONE);
         let byte = |rate: u64| ((1_000_000_000u64 << SHIFT) / rate.max(SLOWEST)).max(1);
         let bytes = [byte(c.read), byte(c.write)];
         let request = |kind: usize| {
             let far = kind % 2 == 1;
-            let moved = if far {
-                FAR_BYTES
-            } else {
-                FAR_BYTES / NEAR_PART
-            };
+            let moved = if far { FAR_BYTES } else { GRAIN };
             // A rate may be stated for both operations or for one of them. The larger one is used.
             let iops = c.iops.max([c.read_iops, c.write_iops][kind / 2]);
             let request = match 1_000_000_000u64.checked_div(iops) {
@@ -222,32 +218,28 @@ impl DriveCostModel {
         self.away = self.find_seek_cost();
         self.kind = if self.away >= SEEK_COSTLY {
             &SEEKING
-        } else if self.is_settled() {
-            &PLAIN
-        } else {
+        } else if self.is_new() {
             &UNSETTLED
+        } else {
+            &PLAIN
         };
     }
 
     /// Returns the seek cost that follows from the parameters, or zero if too few rounds had far
     /// pieces.
     fn find_seek_cost(&self) -> Cost {
-        let kind = if self.rounds[1] > TELLS { 0 } else { 2 };
-        if self.rounds[kind + 1] <= TELLS || self.parallel[kind / 2] {
+        let kind = if self.rounds[1] > KNOWN { 0 } else { 2 };
+        if self.rounds[kind + 1] <= KNOWN || self.parallel[kind / 2] {
             return Cost::ZERO;
         }
         Cost::from_nanos(self.requests[kind + 1].saturating_sub(self.requests[kind]))
     }
 
-    /// Returns true once enough rounds with far pieces have been learned.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.rounds[1].max(self.rounds[3]) > NEW
-    }
-
-    /// Returns true while too little is known about the drive.
+    /// Returns true while too little is known about the drive, because too few rounds with far
+    /// pieces have been learned.
     #[inline]
     pub(crate) fn is_new(&self) -> bool {
-        self.rounds[1].max(self.rounds[3]) <= TELLS
+        self.rounds[1].max(self.rounds[3]) <= KNOWN
     }
 
     /// Records whether the drive works on several far reads, or far writes, in parallel.
@@ -274,7 +266,7 @@ impl DriveCostModel {
             EFFICIENT << SHIFT,
             self.bytes[kind / 2],
         )
-        .clamp(PIECE, FAR_BYTES)
+        .min(FAR_BYTES)
     }
 
     /// Returns the smallest size of at least `bytes` that is not known to be inefficient. Smaller
@@ -401,11 +393,7 @@ impl DriveCostModel {
                 let took = mul_div_floor(self.busy, part, all.max(1));
                 let cost = mul_div_floor(took, 1 << SHIFT, ended.bytes).max(1);
                 let each = &mut self.each[op][class];
-                *each = if *each == 0 {
-                    cost
-                } else {
-                    *each - *each / SIZE_PART + cost / SIZE_PART
-                };
+                *each = average(*each, cost);
             }
         }
     }
@@ -447,7 +435,7 @@ impl DriveCostModel {
             Some(byte) => (2 * byte + 1, true),
             None => (part, false),
         };
-        let divisor = if self.rounds[kind] <= NEW {
+        let divisor = if self.rounds[kind] <= KNOWN {
             CHEAPER
         } else if error < 0 {
             if kind >= 2 { CHEAPER_WRITE } else { CHEAPER }

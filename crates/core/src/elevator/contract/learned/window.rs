@@ -312,7 +312,7 @@ impl Window {
     /// Adapts the window after a round of learning, because costs have changed.
     pub(crate) fn settle_round(&mut self, now: Instant, model: &DriveCostModel) {
         self.late -= self.late / LATE_PART;
-        if !model.is_settled() {
+        if model.is_new() {
             // Costs that were assumed earlier are obsolete as long as the model changes quickly.
             self.largest = RecentMax::default();
         }
@@ -331,7 +331,7 @@ impl Window {
         self.delay = self.each[0].max(self.each[1]);
         let least = BOUND_MIN.max(Cost::of(self.remote));
         // A drive with expensive seeks orders requests better if it can choose among many.
-        self.bound = if model.seek_cost() >= SEEK_CHOOSES && model.is_settled() {
+        self.bound = if model.seek_cost() >= SEEK_CHOOSES {
             Cost::MAX
         } else {
             (self.needed() * GAIN).max(least) + self.late
