@@ -21,8 +21,8 @@
 //! judgement of the round to `learn`.
 
 use crate::elevator::contract::constants::{
-    BYTE_PART, CHEAPER, CHEAPER_WRITE, DEAR, DEARER, DEARER_UNTOLD, EFFICIENT, ENDS, ERROR_MAX,
-    FAR_BYTES, FULL, GRAIN, KNOWN, LONGEST, ROUND, SEEK_COSTLY, SLOWEST,
+    BYTE_PART, CHEAPER, DEAR, DEARER, DEARER_UNTOLD, EFFICIENT, ENDS, ERROR_MAX, FAR_BYTES, FULL,
+    GRAIN, KNOWN, LONGEST, ROUND, SEEK_COSTLY, SLOWEST,
 };
 use crate::elevator::contract::kind::{DriveKind, PLAIN, REMOTE, SEEKING, UNSETTLED};
 use crate::elevator::contract::learned::average;
@@ -435,11 +435,10 @@ impl DriveCostModel {
             Some(byte) => (2 * byte + 1, true),
             None => (part, false),
         };
-        let divisor = if self.rounds[kind] <= KNOWN {
+        let (is_new, is_read, is_cheaper) = (self.rounds[kind] <= KNOWN, kind < 2, error < 0);
+        let divisor = if is_new || is_read && is_cheaper {
             CHEAPER
-        } else if error < 0 {
-            if kind >= 2 { CHEAPER_WRITE } else { CHEAPER }
-        } else if telling {
+        } else if is_cheaper || telling {
             DEARER
         } else {
             DEARER_UNTOLD

@@ -7,10 +7,7 @@
 
 use super::Reservation;
 use super::slope::Slope;
-use crate::elevator::contract::constants::{
-    HIDDEN, HIDDEN_ALONE, HIDDEN_JOINED, INTERFERENCE_MAX, INTERFERENCE_TELLS, OWN_RISE,
-    OWN_RISE_HIDDEN, PAUSES_PART, REACHABLE_PART,
-};
+use crate::elevator::contract::constants::{HIDDEN, HIDDEN_TIMES, INTERFERENCE_MAX, OWN_RISE};
 use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::Cost;
@@ -63,8 +60,6 @@ pub(crate) struct CompletedPiece<'a> {
     pub(crate) usual: &'a dyn Fn() -> Span,
     /// The modelled cost of other clients' work in the drive at the time of the dispatch.
     pub(crate) cost_ahead: Cost,
-    /// True if the piece had the drive to itself for all of its time.
-    pub(crate) alone: bool,
     pub(crate) kind: &'static DriveKind,
 }
 
@@ -73,12 +68,7 @@ impl Reservation {
     /// front of it, but took so much longer than usual that the drive must have had other work.
     pub(super) fn observe_completion(&mut self, drive: CompletedPiece<'_>) -> bool {
         let (time, ahead) = (drive.time, drive.cost_ahead.as_nanos());
-        let far = if drive.alone {
-            HIDDEN_ALONE
-        } else {
-            HIDDEN_JOINED
-        };
-        let late = |usual: Span| time > usual.saturating_mul(far) + HIDDEN;
+        let late = |usual: Span| time > usual.saturating_mul(HIDDEN_TIMES) + HIDDEN;
         let l = &mut self.latency;
         let hidden = ahead == 0 && l.solo > Span::ZERO && late(l.solo) && late((drive.usual)());
         let beyond = time - l.solo;
@@ -90,11 +80,9 @@ impl Reservation {
         } else if time < l.solo {
             l.solo = l.solo - (l.solo - time) / 2;
         } else if ahead == 0 {
-            let part = if hidden { OWN_RISE_HIDDEN } else { OWN_RISE };
-            l.solo += beyond.min(l.solo) / part;
+            l.solo += beyond.min(l.solo) / OWN_RISE;
         }
-        // With less work of others, the variation of the drive would be larger than their effect.
-        if ahead > l.solo.as_nanos() / INTERFERENCE_TELLS {
+        if ahead > 0 {
             let beyond = (time - l.solo).as_nanos();
             let sample = (beyond.saturating_mul(FULL) / ahead).min(INTERFERENCE_MAX * FULL);
             // The average never falls to zero, because a value below [`AVERAGE_PART`] stays.
@@ -110,15 +98,14 @@ impl Reservation {
     /// Decides whether an idle drive would keep the promise. If it would not, either the client's
     /// pauses or the drive are the reason.
     fn judge_reach(&mut self, serial: bool) {
-        let within = |allowed: Span| self.latency.solo <= allowed + allowed / REACHABLE_PART;
-        let in_time = within(self.demand.period - self.demand.arrivals.think());
-        // Without its think time, the client would reach its promise.
-        self.latency.pauses = !in_time && within(self.demand.period / PAUSES_PART);
-        self.latency.reachable = in_time || self.latency.pauses;
+        let (solo, period) = (self.latency.solo, self.demand.period);
+        self.latency.reachable = solo <= period;
+        self.latency.pauses =
+            self.latency.reachable && solo > period - self.demand.arrivals.think();
         // The client keeps the drive busy if its work in flight accounts for at least half of its
         // latency.
-        let busy = serial || self.in_drive.cost.time().saturating_mul(2) >= self.latency.solo;
-        self.latency.drive_limited = busy && self.latency.solo > self.demand.period;
+        let busy = serial || self.in_drive.cost.time().saturating_mul(2) >= solo;
+        self.latency.drive_limited = busy && !self.latency.reachable;
     }
 
     /// Returns the largest amount of other clients' work that delays one of the client's requests

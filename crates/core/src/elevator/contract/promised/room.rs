@@ -17,9 +17,8 @@
 
 use super::{Reservation, Reservations};
 use crate::elevator::contract::constants::{
-    BUSY_PIECES, DEADLINE_MAX, INTERFERENCE_MAX, LEAD_MAX, LEAD_PIECES, LEAD_SEEKS, LEFT_LIMITED,
-    LEFT_ON_TIME, LINGER_MAX, LINGER_MIN, LINGER_PERIODS, LOOKED_AT, PIECE_PARTS, REALTIME_OWN,
-    SECOND, SLICE, STRICT,
+    BUSY_PIECES, DEADLINE_MAX, INTERFERENCE_MAX, LEAD_MAX, LEAD_PIECES, LEFT_LIMITED, LEFT_ON_TIME,
+    LOOKED_AT, PIECE_PARTS, REALTIME_OWN, SECOND, SLICE, STRICT,
 };
 use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::unit::Cost;
@@ -108,17 +107,6 @@ impl Reservation {
     /// contention.
     fn spare(&self) -> Span {
         self.allowed() - self.latency.solo
-    }
-
-    /// Returns the time after its last request for which a client limits others.
-    fn linger_time(&self) -> Span {
-        if self.realtime {
-            return SECOND;
-        }
-        let period = self.demand.period + self.demand.arrivals.think();
-        period
-            .saturating_mul(LINGER_PERIODS)
-            .clamp(LINGER_MIN, LINGER_MAX)
     }
 
     /// Returns the state of the reservation. `late` is the lag of the promises' time base, and
@@ -228,11 +216,16 @@ impl Reservation {
 
 /// Limits that reservations set to the work of others.
 impl Reservations {
-    /// Sets the maximum lead, so that others are not stopped for each request. `away` is the seek
-    /// cost, and `largest` the cost of the largest recent piece.
-    pub(crate) fn set_ahead(&mut self, away: Cost, largest: Cost) {
-        let ahead = (away * LEAD_SEEKS).max(largest * LEAD_PIECES);
-        self.ahead = ahead.time().min(LEAD_MAX);
+    /// Sets the maximum lead, so that others are not stopped for each request. On a drive that
+    /// `seeks`, a client is served for some time without a seek. `largest` is the cost of the
+    /// largest recent piece.
+    pub(crate) fn set_ahead(&mut self, seeks: bool, largest: Cost) {
+        let pieces = (largest * LEAD_PIECES).time();
+        self.ahead = if seeks {
+            LEAD_MAX
+        } else {
+            pieces.min(LEAD_MAX)
+        };
     }
 
     /// Returns the first reservation for whose sake the piece of `query` must wait.
@@ -332,13 +325,15 @@ impl Reservations {
         self.table[group as usize].spare()
     }
 
-    /// Ends the limits of clients that have sent nothing for some time.
+    /// Ends the limits of clients that have sent nothing for some time: after [`SECOND`] for a
+    /// realtime client, and otherwise after the pause that resets the client's clock.
     fn expire_bounds(&mut self, now: Instant) {
         for realtime in [true, false] {
             let tree = |s: &Self| if realtime { s.realtime } else { s.starts };
+            let longest = if realtime { SECOND } else { self.forget };
             while let Some(g) = self.forest.first(&tree(self)) {
                 let r = &self.table[g as usize];
-                if self.is_waited_for(r) || now.since(r.demand.last_seen) <= r.linger_time() {
+                if self.is_waited_for(r) || now.since(r.demand.last_seen) <= longest {
                     break;
                 }
                 self.remove_bound(g);
