@@ -82,9 +82,9 @@ impl Reservation {
         } else if ahead == 0 {
             l.solo += beyond.min(l.solo) / OWN_RISE;
         }
-        if ahead > 0 {
-            let beyond = (time - l.solo).as_nanos();
-            let sample = (beyond.saturating_mul(FULL) / ahead).min(INTERFERENCE_MAX * FULL);
+        let delay = (time - l.solo).as_nanos().saturating_mul(FULL);
+        if let Some(sample) = delay.checked_div(ahead) {
+            let sample = sample.min(INTERFERENCE_MAX * FULL);
             // The average never falls to zero, because a value below [`AVERAGE_PART`] stays.
             l.interference = average(l.interference, sample);
         }
