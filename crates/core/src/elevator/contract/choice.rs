@@ -2,10 +2,9 @@
 //! and shares.
 
 use super::Contracts;
-use super::constants::{HELD_LONGEST, HELD_MAX, RESTRAINED_PIECES, SLICE, YIELD};
+use super::constants::{HELD_MAX, PIECE_PARTS, SLICE, TURN, YIELD};
 use super::learned::cost::Locality;
 use super::offer::Offer;
-use super::turn::DriveTurn;
 use super::unit::{Cost, ShareEntity};
 use crate::event::{Event, Events};
 use crate::list::NIL;
@@ -181,7 +180,7 @@ impl Contracts {
             self.held.get_or_insert(now);
             return self.serve_instead(now, offer, group, table, events);
         }
-        if !self.window.has_room(now, self.flight, offer.cost) {
+        if !self.window.has_room(self.flight, offer.cost) {
             return Err(None);
         }
         // A piece passes, so the wait is over. It goes on only during the slice that others get
@@ -227,7 +226,7 @@ impl Contracts {
         let Some(bound) = (self.restraint).bound(now, self.window.bound(), gain) else {
             return Ok(self.offer(now, stream, Cost::MAX, table));
         };
-        let offer = self.offer(now, stream, bound / RESTRAINED_PIECES, table);
+        let offer = self.offer(now, stream, bound / PIECE_PARTS, table);
         let fits = self.flight.saturating_add(offer.cost) <= bound;
         // Without work in flight, no completion would end the wait.
         if fits || self.flight == Cost::ZERO && until.is_none() {
@@ -289,7 +288,7 @@ impl Contracts {
         };
         // A stream that was served for the sake of its promise may have received more than a turn
         // beyond its part of the tenant's share.
-        let turn = self.in_charge(Cost::from_nanos(DriveTurn::length_ns(&self.model)));
+        let turn = self.in_charge(Cost::of(TURN));
         if self
             .shares
             .is_ahead_in_tenant(self.shares.of_stream(last), turn)
@@ -332,19 +331,13 @@ impl Contracts {
         if self.flight == Cost::ZERO && expected.is_none() && self.pace.running() == 0 {
             return Ok(offer);
         }
-        // The held piece passes at the latest after `HELD_MAX` or `HELD_LONGEST`, even if no call
-        // comes in between.
-        let mut until = expected;
-        if let Some(held) = self.held {
-            let over = held + HELD_MAX;
-            let over = if now < over {
-                over
-            } else {
-                held + HELD_LONGEST
-            };
-            until = Some(until.unwrap_or(over).min(over)).filter(|&at| at > now);
-        }
-        Err(until)
+        // The held piece passes at the latest after `HELD_MAX`, even if no call comes in between.
+        let over = self.held.map(|held| held + HELD_MAX);
+        Err(expected
+            .into_iter()
+            .chain(over)
+            .min()
+            .filter(|&at| at > now))
     }
 
     /// Publishes the reservation for whose sake others wait, if it or the limit has changed.

@@ -62,8 +62,8 @@ macro_rules! constants {
 constants! {
     "general" {
         /// Promises are kept by the second, so nothing is delayed or remembered for their sake for
-        /// longer: hidden work, a delayed flush, the limit of written data, and a realtime client
-        /// that sends nothing.
+        /// longer: hidden work, a delayed flush, the limit of written data, a realtime client that
+        /// sends nothing, and reserved service that counts against a share in advance.
         SECOND: Span = Span::from_secs(1), "ns",
             "for hidden work, a quarter: S +1, T +1, B +1; for realtime clients, a quarter: L +1, \
              S +1; other uses: P -1 at most";
@@ -79,30 +79,21 @@ constants! {
         AVERAGE_PART: u64 = 8, "1/n", "not measured";
     }
     "costs" {
-        /// Bandwidth of a drive whose capacity is not stated.
-        UNKNOWN: u64 = 1_000_000_000, "bytes/s", "not measured: the first rounds replace it";
-        /// For the first estimate, a drive with a lower stated bandwidth is assumed to reach this
-        /// one, because the stated bandwidth is the worst case.
+        /// For the first estimate, a drive with a lower stated bandwidth, or without one, is assumed
+        /// to reach this one, because the stated bandwidth is the worst case.
         SLOWEST: u64 = 100_000_000, "bytes/s",
             "a quarter: P +8, L +1, S +1; four times: S +1, T -2, B +4";
         /// The cost of a far request is first assumed to be that of this many bytes if no rate of
-        /// requests is stated. It is also the upper limit of the smallest size to which pieces are
-        /// cut.
+        /// requests is stated, and that of a near request that of `GRAIN`. It is also the upper
+        /// limit of the smallest size to which pieces are cut.
         FAR_BYTES: u64 = 32 << 10, "bytes",
             "as the limit, a quarter: P +3, R +1, L +1, T -1, B -3; four times: T -3, B -2";
-        /// A near request is first assumed to cost this part of a far one.
-        NEAR_PART: u64 = 16, "1/n", "a quarter: P -2, S +1, B +1; four times: S +1, T +1, B +2";
-        /// Smallest size to which pieces are cut, because smaller pieces are not completed much
-        /// sooner.
-        PIECE: u64 = 8 << 10, "bytes", "a quarter: same decisions; four times: L -1";
         /// Pieces are not cut to a size whose transfer takes less than this many times the cost per
         /// request.
         EFFICIENT: u64 = 4, "times", "without the rule: P +3, R +1, T +2, B -2";
         /// Pieces are not cut to a size at which a byte costs more than at larger sizes by more
         /// than this part.
         DEAR: u64 = 2, "1/n", "a quarter: P -4, L -3, T -41, B -11; four times: T -4, B -2";
-        /// Part of the newest round in the average cost of a byte by size.
-        SIZE_PART: u64 = 4, "1/n", "not measured";
         /// Smallest number of pieces in a round of learning.
         ENDS: u32 = 8, "pieces",
             "a quarter: P +5, R +1, S +1, I +1, T -6, B +2; four times: P +4, L +1, T +4, B -4";
@@ -112,29 +103,19 @@ constants! {
         /// Pieces in the drive for each tag, on average, at which all tags count as used. A real
         /// host never has all of them in use all the time.
         FULL: u64 = 15, "1/16", "a quarter or four times as much: no count changed";
-        /// Rounds of a kind in which errors are corrected by the part for cheaper pieces in both
-        /// directions.
-        NEW: u32 = 12, "rounds",
-            "a quarter: P +3, R +1, T -7, B -1; four times: P +2, S +1, T +7, B +1";
-        /// Rounds of far pieces that are needed to know the seek cost.
-        TELLS: u32 = 4, "rounds",
-            "a quarter: P +1, L +1, I +1, T -6, B -2; four times: P +2, S +1, T +5, B +2";
+        /// Rounds of far pieces that are needed to know the drive and its seek cost. In as many
+        /// rounds of a kind, errors are corrected by the part for cheaper pieces in both directions.
+        KNOWN: u32 = 6, "rounds",
+            "for knowing the seek cost, 1: P +1, L +1, I +1, T -6, B -2; 16: P +2, S +1, T +5, \
+             B +2; for correcting errors, 3: P +3, R +1, T -7, B -1; 48: P +2, S +1, T +7, B +1";
         /// Seek cost from which a drive counts as seek-bound and has turns.
         SEEK_COSTLY: Cost = Cost::from_nanos(200_000), "ns", "a quarter: T +1; four times: T +1";
-        /// Lower limit of the learned cost per request.
-        REQUEST_MIN: u64 = 50, "ns", "not measured: a limit of arithmetic";
-        /// Upper limit of the learned cost per request.
-        REQUEST_MAX: u64 = 10_000_000_000, "ns", "not measured: a limit of arithmetic";
-        /// Factor by which the cost of a byte may differ from its initial value, up or down.
-        BYTE: u64 = 16, "times", "a quarter: P +1; four times: 0";
-        /// Part of an error that is corrected if pieces were cheaper than predicted, or if their
-        /// kind is new.
+        /// Part of an error that is corrected if reads were cheaper than predicted, or if a kind of
+        /// pieces is new.
         CHEAPER: i64 = 2, "1/n", "a quarter: S +1, B -1; four times: P +4, S +6, T +2, B +2";
-        /// Part of an error that is corrected if writes were cheaper than predicted. It is smaller,
-        /// because a cache makes writes look cheap.
-        CHEAPER_WRITE: i64 = 8, "1/n", "a quarter: P -2, S +1, B +2; four times: P +5, T -5, B -1";
         /// Part of an error that is corrected if pieces were more expensive than predicted and
-        /// waited for one another.
+        /// waited for one another, or if writes were cheaper, because a cache makes writes look
+        /// cheap.
         DEARER: i64 = 4, "1/n",
             "a quarter: P +1, S +1, T +3, B +1; four times: P -2, L +1, S +1, B +2";
         /// Part of an error that is corrected if pieces were more expensive than predicted and did
@@ -144,12 +125,9 @@ constants! {
         /// The cost of a byte changes by this part of the change of the cost of a request, because
         /// it hardly varies on one drive.
         BYTE_PART: i64 = 4, "1/n", "without the rule: P +3, L +1, S +4, T -3, B +2";
-        /// Limit of the weight of one parameter in the correction of an error.
-        EXPLAINS_MAX: i64 = 8, "times", "not measured: it bounds a step of learning";
-        /// A cost falls to no less than this part in one round.
-        SHRINK_MAX: i64 = 2, "1/n", "not measured: it bounds a step of learning";
-        /// A cost grows to no more than this multiple in one round.
-        GROWTH_MAX: i64 = 4, "times", "not measured: it bounds a step of learning";
+        /// An error counts as at most this multiple of the prediction, so that a single round does
+        /// not change a cost by orders of magnitude.
+        ERROR_MAX: i64 = 4, "times", "not measured: it bounds a step of learning";
     }
     "window" {
         /// Average number of pieces in flight from which a round shows whether the drive works on
@@ -162,40 +140,22 @@ constants! {
         GAIN: u64 = 2, "times",
             "a quarter: P +3, S +1, T +30, B +14; four times: P +3, R +1, S +1, T -3";
         /// Smallest window, because a real host, unlike the simulator, is sometimes late by this
-        /// time.
+        /// time. It is also the first allowance for a driver that is later.
         BOUND_MIN: Cost = Cost::from_nanos(250_000), "ns",
             "a quarter: P -1; four times: P -1, B -1";
         /// The largest piece is forgotten after one to two times this time.
         MEMORY: Span = Span::from_millis(500), "ns",
             "a quarter: L +1, T +2, B -1; four times: L +1, S +1, T -2, B +1";
-        /// Pieces that are sent one at a time at the beginning, and of which the shortest shows the
-        /// delay.
+        /// Pieces that are sent one at a time at the beginning, and number of pieces of which the
+        /// shortest shows the delay.
         MEASURED_PIECES: u32 = 3, "pieces", "not measured";
-        /// Time without a piece that has the drive to itself, after which the delay is measured on
-        /// purpose. It is for drives that change.
-        MEASURE: Span = Span::from_secs(5), "ns", "a quarter: S +1, T +1; four times: 0";
-        /// Time after which this measurement is given up, because others must not wait.
-        PATIENCE: Span = Span::from_millis(50), "ns",
-            "a quarter: P +1, I +1, T -3, B -1; four times: P -1, R +1, T -1";
         /// Seek cost from which a drive has no window, because it chooses better among more
         /// requests.
         SEEK_CHOOSES: Cost = Cost::from_nanos(1_000_000), "ns",
             "200 us: shares of 1 : 10 on `hitachi-hts72755` result in 1 : 1.2; a quarter: 0; four \
              times: P -1, T +3";
-        /// First allowance for a late driver, which finds the drive empty although requests were
-        /// stopped by the window.
-        LATE_FIRST: Cost = Cost::from_nanos(100_000), "ns",
-            "a quarter: P -1; four times: P +2, T -2, B -1";
-        /// Largest allowance for a late driver.
-        LATE_MAX: Cost = Cost::from_nanos(10_000_000), "ns",
-            "a quarter: P +1, T -1, B -1; four times: 0";
-        /// Part of the allowance that is given up with each round of learning.
-        LATE_PART: u64 = 32, "1/n", "not measured: in simulated time no driver is late";
     }
     "hidden work" {
-        /// Largest factor by which a write may hide more than its cost. It limits the time that is
-        /// needed to forget.
-        FACTOR_MAX: u64 = 256, "times", "a quarter or four times as much: no count changed";
         /// Shortest time between two doublings of hidden work.
         GROW: Span = Span::from_millis(50), "ns",
             "a quarter: P +3, R +1; four times: P +4, T -7, B -1";
@@ -207,21 +167,18 @@ constants! {
         /// latency is too uneven to tell.
         FALL_SEEKING: Span = Span::from_millis(1_000), "ns", "see `FALL`";
         /// Part by which hidden work decreases each time.
-        FALL_PART: u64 = 8, "1/n", "not measured";
+        FALL_PART: u16 = 8, "1/n", "not measured";
         /// A far write on a seek-bound drive hides at least this part of the cost of a far read.
         HIDDEN_FAR_PART: u64 = 2, "1/n",
             "without the rule: a disk with writes in its cache reaches 80 % instead of 93 % of \
              its throughput under `none`";
-        /// A request reveals hidden work if it took this much longer than the next two multiples of
-        /// its usual time.
+        /// A request reveals hidden work if it took this much longer than `HIDDEN_TIMES` times its
+        /// usual time.
         HIDDEN: Span = Span::from_micros(500), "ns",
             "a quarter: T +6, B +1; four times: P +1, T -2, B -2";
-        /// Multiple of its usual time after which a request reveals hidden work if it had the drive
-        /// to itself.
-        HIDDEN_ALONE: u64 = 2, "times", "see `HIDDEN_JOINED`";
-        /// Multiple of its usual time after which a request reveals hidden work if other pieces
-        /// joined it in the drive.
-        HIDDEN_JOINED: u64 = 3, "times", "with `HIDDEN_ALONE` instead: S +1, T +9, B +3";
+        /// Multiple of its usual time after which a request reveals hidden work. Other pieces may
+        /// have joined it in the drive.
+        HIDDEN_TIMES: u64 = 3, "times", "2: S +1, T +9, B +3";
     }
     "clients" {
         /// A client is expected to send again within a multiple of its think time plus this time.
@@ -244,12 +201,10 @@ constants! {
         /// number of outstanding requests.
         DEADLINE_MAX: Span = Span::from_millis(50), "ns",
             "a quarter: P +2, R +1, S +1, T +6, B -1; four times: P +14, R +1, S +2, T -7, B -2";
-        /// Limit of the maximum lead, the time by which the clock of a reservation may be later
-        /// than the present. The headroom permits this much.
+        /// Maximum lead on a seek-bound drive, and its limit on other drives. The lead is the time
+        /// by which the clock of a reservation may be later than the present. The headroom permits
+        /// this much.
         LEAD_MAX: Span = Span::from_millis(60), "ns", "a quarter: T +2; four times: P +1";
-        /// The maximum lead in seek costs on a seek-bound drive, so that a client is served for
-        /// some time without a seek.
-        LEAD_SEEKS: u64 = 4, "times", "not measured";
         /// The maximum lead in largest pieces on other drives, so that others are not stopped for
         /// each request.
         LEAD_PIECES: u64 = 2, "pieces", "not measured";
@@ -257,16 +212,6 @@ constants! {
         /// separately. It bounds the work of a decision.
         LOOKED_AT: usize = 4, "reservations",
             "a quarter: P +3, R +1, L -1, T -7, B -4; four times: 0";
-        /// Reservations with a latest start later than this multiple of the work in the drive are
-        /// not considered, because `INTERFERENCE_MAX` bounds the delay.
-        SEARCH_LIMIT: u64 = 8, "times", "not measured: it follows from `INTERFERENCE_MAX`";
-        /// A client that sends nothing limits others for at least this time.
-        LINGER_MIN: Span = Span::from_millis(5), "ns", "a quarter: T -1; four times: P +1, T +2";
-        /// A client that sends nothing limits others for at most this time.
-        LINGER_MAX: Span = Span::from_millis(100), "ns", "a quarter: T -1, B -1; four times: T +1";
-        /// A client that sends nothing limits others for this many of its periods and think times,
-        /// within these limits.
-        LINGER_PERIODS: u64 = 4, "times", "not measured";
         /// If all waiting clients are behind by more than this multiple of `catch_up`, the time
         /// base of the promises slows down at once.
         STANDSTILL: u64 = 2, "times", "without the rule: P +2";
@@ -284,33 +229,18 @@ constants! {
         /// Others may always have the delay and this many pieces in flight next to a realtime
         /// client, because that keeps the drive busy.
         BUSY_PIECES: u64 = 2, "pieces", "not measured";
-        /// A piece costs at most this part of the slack of the most urgent promise, so that several
-        /// fit into it.
+        /// A piece costs at most this part of the slack of the most urgent promise, or of the
+        /// restrained window, so that several fit into it.
         PIECE_PARTS: u64 = 2, "1/n", "without the rule: L +1, T -2, B +1";
         /// Slice for others next to a promise for which the drive is too slow.
         SLICE: Span = Span::from_millis(10), "ns",
             "a quarter or four times as much: same decisions";
-        /// A promise counts as reachable if the latency without contention exceeds the permitted
-        /// time by at most this part.
-        REACHABLE_PART: u64 = 8, "1/n", "not measured";
-        /// A client misses its promise because of its pauses if its latency without contention is
-        /// within this part of its period.
-        PAUSES_PART: u64 = 2, "1/n", "without the rule: no count changed";
-        /// Delay of a client for each unit of work of others that is as long as this work takes.
-        FULL_INTERFERENCE: u64 = 256, "1/256", "no effect: it is the unit of interference";
-        /// Lower limit of the delay of a client for each unit of work of others.
-        INTERFERENCE_MIN: u64 = FULL_INTERFERENCE / 16, "1/256", "not measured: a limit of arithmetic";
-        /// Upper limit of the delay of a client for each unit of work of others.
-        INTERFERENCE_MAX: u64 = FULL_INTERFERENCE * 8, "1/256", "not measured: a limit of arithmetic";
-        /// Work of others shows interference if it exceeds this part of the latency without
-        /// contention.
-        INTERFERENCE_TELLS: u64 = 8, "1/n", "not measured";
-        /// Part by which the latency without contention approaches a shorter sample.
-        OWN_FALL: u64 = 2, "1/n", "not measured";
-        /// Part by which it approaches a longer sample that had nothing in front of it.
+        /// Upper limit of the delay of a client for each unit of work of others. Reservations with
+        /// a latest start later than this multiple of the work in the drive are not considered.
+        INTERFERENCE_MAX: u64 = 8, "times", "not measured";
+        /// Part by which the latency without contention approaches a longer sample that had nothing
+        /// in front of it.
         OWN_RISE: u64 = 16, "1/n", "not measured";
-        /// Part by which it approaches a longer sample that reveals hidden work.
-        OWN_RISE_HIDDEN: u64 = 64, "1/n", "with `OWN_RISE` instead: P +2, L +1, T -1, B -1";
         /// On a drive across a network, number of samples in the averages of the line through work
         /// of others and latency.
         SLOPE_WEIGHT: i64 = 64, "samples", "not measured";
@@ -350,29 +280,16 @@ constants! {
         /// Largest cost of a piece, so that no client waits longer for the piece before its own.
         PIECE_MAX: Cost = Cost::from_nanos(1_000_000), "ns",
             "a quarter: P +2, L -1, T +1, B +1; four times: P +2, L +1, T -2";
-        /// Longest time in which the drive counts as unknown. Without a limit it would not end if
-        /// flushes spoil every round.
-        BEGINNING: Span = Span::from_millis(400), "ns",
-            "a quarter: P +1, S +2; four times: P +1, B -1";
-        /// Time after which others get a slice next to a promise that cannot be kept.
+        /// Time after which others get a slice next to a promise that cannot be kept, or a piece
+        /// next to one that can. It is also the longest time in which the drive counts as unknown.
+        /// Without a limit that time would not end if flushes spoil every round.
         HELD_MAX: Span = Span::from_millis(300), "ns",
             "a quarter or four times as much: no count changed";
-        /// Time after which others get a piece next to a promise that can be kept.
-        HELD_LONGEST: Span = HELD_MAX.saturating_mul(2), "ns",
-            "factor two to `HELD_MAX`, a quarter: P +2, L +1, S +1; four times: S +1, T +1";
         /// A realtime client lets promised clients pass that are behind by more.
         YIELD: Span = Span::from_millis(10), "ns",
             "a quarter: P -1, T -1; four times: P -1, R +1, B +1";
     }
     "shares" {
-        /// Weight of each stream of a group, because streams of one group are alike.
-        STREAM_WEIGHT: u32 = 100, "weight", "no effect: only the ratio of weights counts";
-        /// Limit up to which reserved service counts against a share in advance.
-        START_AHEAD_MAX: u64 = 1_000_000_000, "ns or bytes",
-            "a quarter: 0; four times: same decisions";
-        /// Largest charge of a piece, because virtual times are compared if they differ by less
-        /// than 2^63.
-        CHARGE_MAX: u64 = 1 << 40, "ns or bytes", "not measured: a limit of arithmetic";
         /// Shortest round of restraint in windows.
         WINDOWS: u64 = 4, "times",
             "without it, a client that cannot reach its promise takes half of the drive; four \
@@ -398,15 +315,9 @@ constants! {
         GAIN_PART: u32 = 8, "1/n",
             "without the rule, `samsung-970-pro` and `samsung-860-500gb` lose 13 and 11 % of their \
              throughput in the case `all-random` of `bandwidth-latency`";
-        /// Pieces of a restrained client cost at most this part of its limit, so that several fit
-        /// into it.
-        RESTRAINED_PIECES: u64 = 2, "1/n", "not measured";
-        /// Length of a turn in seek costs, so that 90 % of the speed of the drive are used.
-        TURN_FACTOR: u64 = 9, "times",
-            "a quarter: P +1, R +1, S +3, T +12, B +3; four times: T -1, B -3";
-        /// Longest turn.
-        TURN_MAX: Cost = Cost::from_nanos(100_000_000), "ns",
-            "a quarter: R +1, S +3, T +11, B +3; four times: T -1";
+        /// Length of a turn, so that a disk with a seek cost of 11 ms still uses 90 % of its speed.
+        TURN: Span = Span::from_millis(100), "ns",
+            "as a limit of nine seek costs, a quarter: R +1, S +3, T +11, B +3; four times: T -1";
         /// A piece that begins at most this much after the end of another is near, because read-
         /// ahead leaves gaps.
         NEAR_BYTES: u64 = 128 << 10, "bytes", "a quarter: P -1, L +1; four times: 0";

@@ -4,14 +4,15 @@
 //! contrast, the tunable `remote` states that the drive is a server across a network, and a remote
 //! drive never changes its kind.
 
-use super::constants::{FALL, FALL_SEEKING, FULL_INTERFERENCE};
+use super::constants::{FALL, FALL_SEEKING};
 use crate::Span;
 
 /// Rules for one kind of drive.
 #[derive(Debug)]
 pub(crate) struct DriveKind {
     /// Far pieces cost a seek and pieces do not overlap. Therefore streams have turns, it matters
-    /// where a piece begins, and writes always leave hidden work.
+    /// where a piece begins, writes always leave hidden work, and the work of others delays a
+    /// client by at least its cost.
     pub(crate) seeks: bool,
     /// Far pieces may cost a seek. Therefore absent clients do not keep their places, an expensive
     /// request counts once, and every write may leave work in the drive after its completion.
@@ -23,8 +24,6 @@ pub(crate) struct DriveKind {
     pub(crate) varies: bool,
     /// Time between two decreases of hidden work.
     pub(crate) fall: Span,
-    /// Smallest delay of a client for each unit of work of others, in 256ths.
-    pub(crate) least_interference: u64,
 }
 
 /// Drive on which far pieces cost hardly more than near ones, such as flash.
@@ -34,7 +33,6 @@ pub(crate) const PLAIN: DriveKind = DriveKind {
     cuts: true,
     varies: false,
     fall: FALL,
-    least_interference: 0,
 };
 
 /// Drive of which too little is known to tell whether it seeks.
@@ -48,7 +46,6 @@ pub(crate) const UNSETTLED: DriveKind = DriveKind {
 pub(crate) const SEEKING: DriveKind = DriveKind {
     seeks: true,
     cuts: false,
-    least_interference: FULL_INTERFERENCE,
     ..UNSETTLED
 };
 

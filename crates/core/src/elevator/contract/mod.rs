@@ -60,7 +60,7 @@ use crate::wake::{Reason, Wake};
 use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag};
 use alloc::vec;
 use alloc::vec::Vec;
-use constants::{GRAIN, HIDDEN_FAR_PART, STREAM_WEIGHT};
+use constants::{GRAIN, HIDDEN_FAR_PART};
 use core::ops::Range;
 use learned::afterwork::HiddenWork;
 use learned::cost::{self, DriveCostModel, Locality};
@@ -322,9 +322,9 @@ impl Schedule for Contracts {
     fn open(&mut self, cx: &mut Cx, stream: u32) {
         let group = cx.table.streams[stream].spec.group;
         let entity = self.shares.of_stream(stream);
-        // A stream is never of the idle class itself, so no timeout begins at this time.
-        self.shares
-            .set(Instant::ZERO, entity, group.0, STREAM_WEIGHT, false);
+        // Streams of one group are alike, so each has a weight of one. A stream is never of the
+        // idle class itself, so no timeout begins at this time.
+        self.shares.set(Instant::ZERO, entity, group.0, 1, false);
         self.turn.open(stream);
         self.pace.open(stream);
     }
@@ -482,8 +482,7 @@ impl Schedule for Contracts {
         let bytes = Bytes::from(piece.length);
         let time = now.since(piece.dispatched);
         let round = (self.model).observe_completion(now, piece.op, sent.place, bytes, time, flight);
-        let alone =
-            (self.window).observe_completion(now, piece, sent.place, cost, flight, &self.model);
+        (self.window).observe_completion(now, piece, sent.place, cost, flight, &self.model);
         if self.restraint.is_measuring() {
             // Every completed piece counts in proportion to its bytes, because only the sum over
             // the request is stored.
@@ -506,7 +505,6 @@ impl Schedule for Contracts {
             time,
             usual: &usual,
             cost_ahead: sent.cost_ahead,
-            alone,
             kind,
         };
         let hides =
@@ -682,12 +680,8 @@ impl Contracts {
         self.window.settle_round(now, &self.model);
         self.afterwork.settle(now, self.model.kind());
         self.shares.set_slack(self.in_charge(self.window.needed()));
-        let away = if self.model.kind().seeks {
-            self.model.seek_cost()
-        } else {
-            Cost::ZERO
-        };
-        self.reservations.set_ahead(away, self.window.largest());
+        self.reservations
+            .set_ahead(self.model.kind().seeks, self.window.largest());
     }
 }
 

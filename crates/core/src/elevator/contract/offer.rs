@@ -2,7 +2,7 @@
 //! that they must wait for.
 
 use super::Contracts;
-use super::constants::{BEGINNING, GRAIN, HELD_LONGEST, HELD_MAX, PIECE_MAX, REALTIME_LAG, YIELD};
+use super::constants::{GRAIN, HELD_MAX, PIECE_MAX, REALTIME_LAG, YIELD};
 use super::learned::cost::Locality;
 use super::promised::DispatchQuery;
 use super::unit::{Cost, ShareEntity};
@@ -139,13 +139,13 @@ impl Contracts {
             kind: self.model.kind(),
             behind,
             crowded: self.reservations.is_crowded(),
-            new: self.model.is_new() && now.since(began) < BEGINNING,
+            new: self.model.is_new() && now.since(began) < HELD_MAX,
             lag: lag.saturating_mul(REALTIME_LAG),
             overdue: waited >= HELD_MAX,
         };
         let found = self.reservations.blocking_reservation(now, &query)?;
         // After this time one piece passes every promise, so that no client waits for ever.
-        if waited >= HELD_LONGEST {
+        if waited >= HELD_MAX {
             self.held = None;
             return None;
         }

@@ -18,7 +18,7 @@
 //! choose a stream, [`Shares::charge`] for each piece, and [`Shares::deactivate`] when the queue is
 //! empty.
 
-use super::constants::{CHARGE_MAX, START_AHEAD_MAX};
+use super::constants::SECOND;
 use super::learned::arrival::Presence;
 use super::unit::{ShareCharge, ShareEntity};
 use crate::heap::Heap;
@@ -32,6 +32,20 @@ use alloc::vec::Vec;
 /// Fraction bits of virtual time.
 const SHIFT: u32 = 16;
 
+/// Converts a charge into virtual time. A charge above [`SECOND`] counts as a second, because
+/// virtual times are compared as serial numbers and must differ by less than 2^63.
+const fn virtual_time(charge: ShareCharge) -> u64 {
+    if charge.0 < SECOND.as_nanos() {
+        charge.0 << SHIFT
+    } else {
+        AHEAD_MAX
+    }
+}
+
+/// Virtual time up to which an entity of weight one may be ahead, so that at most a second of
+/// reserved service counts against its share.
+const AHEAD_MAX: u64 = SECOND.as_nanos() << SHIFT;
+
 /// An entity: its place in the tree, its start tag, and its state.
 #[derive(Clone, Copy, Debug)]
 struct ShareNode {
@@ -40,7 +54,7 @@ struct ShareNode {
     set: u32,
     /// The start tag, in the virtual time of the set.
     start: u64,
-    /// The largest lead over virtual time: [`START_AHEAD_MAX`] divided by the weight.
+    /// The largest lead over virtual time: [`AHEAD_MAX`] divided by the weight.
     ahead: u64,
     weight: u32,
     idle_class: bool,
@@ -84,7 +98,7 @@ impl Shares {
             parent: NIL,
             set: NIL,
             start: 0,
-            ahead: START_AHEAD_MAX << SHIFT,
+            ahead: AHEAD_MAX,
             weight: 1,
             idle_class: false,
             active: false,
@@ -154,7 +168,7 @@ impl Shares {
         }
         let e = &mut self.entities[entity.0 as usize];
         (e.parent, e.set, e.idle_class) = (parent, set, idle_class);
-        (e.weight, e.ahead) = (weight, (START_AHEAD_MAX << SHIFT) / u64::from(weight));
+        (e.weight, e.ahead) = (weight, AHEAD_MAX / u64::from(weight));
         if active {
             self.activate(now, entity, false);
         }
@@ -272,7 +286,7 @@ impl Shares {
 
     /// Sets the permitted lead over an absent entity.
     pub(super) fn set_slack(&mut self, slack: ShareCharge) {
-        self.slack = slack.0.min(CHARGE_MAX) << SHIFT;
+        self.slack = virtual_time(slack);
     }
 
     /// Returns the request pattern of a group.
@@ -397,7 +411,7 @@ impl Shares {
         charge: ShareCharge,
         top: ShareEntity,
     ) {
-        let (mut at, work) = (entity.0, charge.0.min(CHARGE_MAX) << SHIFT);
+        let (mut at, work) = (entity.0, virtual_time(charge));
         while let Some(parent) = self.charge_one(at, work) {
             let e = &self.entities[at as usize];
             if e.idle_class && e.active {
@@ -413,7 +427,7 @@ impl Shares {
     /// Charges a flush of the stream. A flush does not count as service of the idle class, so its
     /// timeout continues.
     pub(super) fn charge_flush(&mut self, entity: ShareEntity, charge: ShareCharge) {
-        let (mut at, work) = (entity.0, charge.0.min(CHARGE_MAX) << SHIFT);
+        let (mut at, work) = (entity.0, virtual_time(charge));
         while let Some(parent) = self.charge_one(at, work) {
             at = parent;
         }
@@ -473,7 +487,7 @@ impl Shares {
                 sums[e.parent as usize] += 1;
             }
             if e.parent != NIL {
-                let furthest = self.times[e.set as usize].wrapping_add(START_AHEAD_MAX << SHIFT);
+                let furthest = self.times[e.set as usize].wrapping_add(AHEAD_MAX);
                 assert!(!before(furthest, e.start), "entity {at} is too far ahead");
             }
         }
@@ -533,7 +547,7 @@ impl Shares {
             .take_while(|e| !matches!(e.parent, 0 | NIL));
         path.any(|e| {
             self.sets.first(e.set).is_some_and(|first| {
-                let most = (charge.0.min(CHARGE_MAX) << SHIFT) / u64::from(e.weight);
+                let most = virtual_time(charge) / u64::from(e.weight);
                 let start = self.entities[first as usize].start;
                 before(start.wrapping_add(most), e.start)
             })
@@ -555,7 +569,7 @@ mod tests {
             shares.set(NOW, entity, 0, 1, false);
             shares.activate(NOW, entity, false);
         }
-        // The largest costs exceed `CHARGE_MAX`, where two tags could not be compared any more.
+        // Without a limit, two tags could not be compared any more after the largest costs.
         for cost in [1 << 47, 1 << 48, (1 << 48) - 1, u64::MAX >> 1] {
             let stream = shares.pick(0).unwrap();
             let entity = shares.of_stream(stream);
@@ -659,13 +673,13 @@ mod tests {
             shares.set(NOW, entity, 0, 1, false);
         }
         shares.activate(NOW, one, false);
-        // At weight one, 170 charges of 2^40 ns are 52 hours of service. Tags are compared as
-        // serial numbers, which works up to a distance of 2^63 / 2^16 ns, or 39 hours.
+        // At weight one, 170 times 2^40 ns are 52 hours of service. Tags are compared as serial
+        // numbers, which works up to a distance of 2^63 / 2^16 ns, or 39 hours.
         for _ in 0..170 {
-            shares.charge(NOW, one, ShareCharge(CHARGE_MAX), ShareEntity::NONE);
+            shares.charge(NOW, one, ShareCharge(1 << 40), ShareEntity::NONE);
             shares.sets.remove(0, one.0);
             shares.entities[one.0 as usize].active = false;
-            shares.times[0] = shares.times[0].wrapping_add(CHARGE_MAX << SHIFT);
+            shares.times[0] = shares.times[0].wrapping_add(1 << 40 << SHIFT);
             shares.activate(NOW, one, false);
         }
         shares.activate(NOW, other, false);

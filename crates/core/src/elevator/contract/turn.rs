@@ -4,8 +4,8 @@
 //! close to zero, and there are no turns.
 //!
 //! A stream that continues where its last request ended keeps the drive long enough that 90 % of
-//! the time is spent on transfers and 10 % on the seek (Argon: Wachs et al., "Argon: performance
-//! insulation for shared storage servers", FAST 2007). If its next request has not arrived yet, the
+//! the time is spent on transfers and 10 % on the seek of 11 ms of a slow disk (Argon: Wachs et
+//! al., "Argon: performance insulation for shared storage servers", FAST 2007). If its next request has not arrived yet, the
 //! drive waits for it, but only if the wait is not longer than a seek.
 //!
 //! A client with random reads and a queue depth of 1 has no queued request when its request
@@ -13,7 +13,7 @@
 //! request as well, because no other client could use the drive in between without making that
 //! request late.
 
-use super::constants::{NEAR_BYTES, TURN_FACTOR, TURN_MAX};
+use super::constants::{NEAR_BYTES, TURN};
 use super::learned::arrival::Arrivals;
 use super::learned::cost::{DriveCostModel, Locality};
 use crate::{Instant, SpaceId, Span};
@@ -113,13 +113,8 @@ impl DriveTurn {
     /// been far, because the first piece of a turn always is.
     #[inline]
     pub(super) fn last(&self, now: Instant, model: &DriveCostModel) -> Option<u32> {
-        let lasts = now.since(self.since).as_nanos() < Self::length_ns(model);
+        let lasts = now.since(self.since) < TURN;
         self.stream.filter(|_| model.kind().seeks && lasts)
-    }
-
-    /// Returns the length of a turn in nanoseconds.
-    pub(super) fn length_ns(model: &DriveCostModel) -> u64 {
-        (model.seek_cost() * TURN_FACTOR).min(TURN_MAX).as_nanos()
     }
 
     /// Returns the time until which the drive should wait for the next request of a stream without
@@ -178,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_lasts_for_nine_seek_times_or_until_its_stream_closes() {
+    fn a_turn_lasts_for_100_ms_or_until_its_stream_closes() {
         let model = DriveCostModel::with_seek_cost(Cost::from_nanos(AWAY));
         let mut turn = DriveTurn::new(3);
         turn.stream = Some(2);
-        assert_eq!(turn.last(at(9 * AWAY - 1), &model), Some(2));
-        assert_eq!(turn.last(at(9 * AWAY), &model), None);
+        assert_eq!(turn.last(at(100_000_000 - 1), &model), Some(2));
+        assert_eq!(turn.last(at(100_000_000), &model), None);
         turn.close(1);
         assert_eq!(turn.last(at(0), &model), Some(2));
         turn.close(2);

@@ -13,13 +13,13 @@
 //! A flush that had to wait for earlier writes is a sign, too. After a flush, no hidden work is
 //! left of the writes before it. A seek-bound drive is always assumed to hide its writes.
 
-use crate::elevator::contract::constants::{FACTOR_MAX, FALL_PART, GROW, SECOND};
+use crate::elevator::contract::constants::{FALL_PART, GROW, SECOND};
 use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::unit::Cost;
 use crate::{Instant, Span};
 
 /// Factor for a write that hides as much as it costs. Factors are in 16ths.
-const FACTOR_ONE: u64 = 16;
+const FACTOR_ONE: u16 = 16;
 
 /// The estimate of the hidden work of a drive.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +27,8 @@ pub(crate) struct HiddenWork {
     /// The time at which the drive has done its hidden work.
     until: Instant,
     /// Hidden work of a write as a multiple of its cost, in 16ths. Zero if the drive hides nothing.
-    factor: u64,
+    /// The type limits the factor, and so the time that is needed to forget it.
+    factor: u16,
     /// The time of the last change of the factor.
     changed: Instant,
     /// The cost of the writes since the last flush began.
@@ -57,14 +58,14 @@ impl HiddenWork {
     pub(crate) fn observe_hidden_work(&mut self, now: Instant) {
         // Without a write since the last flush, the drive has nothing to hide.
         if self.unsynced > Cost::ZERO && now.since(self.changed) >= GROW {
-            self.factor = (2 * self.factor).clamp(FACTOR_ONE, FACTOR_ONE * FACTOR_MAX);
+            self.factor = self.factor.saturating_mul(2).max(FACTOR_ONE);
             self.changed = now;
         }
     }
 
     /// Returns the time for which a write of `cost` keeps the drive busy.
     fn work(&self, cost: Cost) -> Span {
-        Span::from_nanos(cost.as_nanos().saturating_mul(self.factor) / FACTOR_ONE)
+        Span::from_nanos(cost.as_nanos().saturating_mul(self.factor.into()) / u64::from(FACTOR_ONE))
     }
 
     /// Accounts for a flush that begins while no other flush runs.
@@ -173,7 +174,7 @@ mod tests {
             work.observe_write(at(90_000 + 50 * n), ns(1));
             work.observe_hidden_work(at(90_000 + 50 * n));
         }
-        assert_eq!(factor(&work), FACTOR_ONE * FACTOR_MAX);
+        assert_eq!(work.factor, u16::MAX);
     }
 
     #[test]
@@ -181,10 +182,10 @@ mod tests {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = HiddenWork::default();
         work.settle(at(0), &SEEKING);
-        assert_eq!(factor(&work), FACTOR_ONE);
+        assert_eq!(factor(&work), 16);
         // It stays at this factor without any further sign.
         work.settle(at(5_000), &SEEKING);
-        assert_eq!(factor(&work), FACTOR_ONE);
+        assert_eq!(factor(&work), 16);
         // 1.4 s of writes are limited to 1 s of hidden work.
         work.observe_write(at(5_000), ns(700_000_000));
         work.observe_write(at(5_000), ns(700_000_000));

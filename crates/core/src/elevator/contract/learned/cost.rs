@@ -21,13 +21,13 @@
 //! judgement of the round to `learn`.
 
 use crate::elevator::contract::constants::{
-    BYTE, BYTE_PART, CHEAPER, CHEAPER_WRITE, DEAR, DEARER, DEARER_UNTOLD, EFFICIENT, ENDS,
-    EXPLAINS_MAX, FAR_BYTES, FULL, GRAIN, GROWTH_MAX, LONGEST, NEAR_PART, NEW, PIECE, REQUEST_MAX,
-    REQUEST_MIN, ROUND, SEEK_COSTLY, SHRINK_MAX, SIZE_PART, SLOWEST, TELLS, UNKNOWN,
+    BYTE_PART, CHEAPER, DEAR, DEARER, DEARER_UNTOLD, EFFICIENT, ENDS, ERROR_MAX, FAR_BYTES, FULL,
+    GRAIN, KNOWN, LONGEST, ROUND, SEEK_COSTLY, SLOWEST,
 };
 use crate::elevator::contract::kind::{DriveKind, PLAIN, REMOTE, SEEKING, UNSETTLED};
+use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::{Bytes, Cost};
-use crate::time::mul_div_floor;
+use crate::time::{mul_div_ceil, mul_div_floor};
 use crate::{Capacity, Instant, Op, Span};
 
 /// Fraction bits of nanoseconds per byte.
@@ -38,6 +38,9 @@ const SIZES: usize = 9;
 /// Fraction bits of ratios.
 const RATIO: u32 = 16;
 const ONE: i64 = 1 << RATIO;
+/// Upper limit of a learned cost, and of one part of a prediction: 18 minutes. It keeps the squares
+/// and products of parts within 128 bits.
+const PART_MAX: u64 = 1 << 40;
 
 /// The place of a piece relative to the piece that was dispatched before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -64,8 +67,6 @@ pub(crate) struct DriveCostModel {
     requests: [u64; 4],
     /// Nanoseconds per byte with [`SHIFT`] fraction bits, by operation.
     bytes: [u64; 2],
-    /// Initial values of `bytes`, which limit them.
-    stated: [u64; 2],
     /// Pieces that completed in the round, by kind.
     ended: [CompletedSum; 4],
     /// Number of pieces that completed in the round.
@@ -132,28 +133,24 @@ impl DriveCostModel {
     pub(crate) fn new(capacity: Option<Capacity>, remote: bool) -> Self {
         // A stated bandwidth is the worst case, so the drive is assumed to reach at least
         // `SLOWEST`.
-        let c = capacity.unwrap_or(Capacity::NONE.read(UNKNOWN).write(UNKNOWN));
+        let c = capacity.unwrap_or(Capacity::NONE);
         let byte = |rate: u64| ((1_000_000_000u64 << SHIFT) / rate.max(SLOWEST)).max(1);
-        let stated = [byte(c.read), byte(c.write)];
+        let bytes = [byte(c.read), byte(c.write)];
         let request = |kind: usize| {
             let far = kind % 2 == 1;
-            let bytes = if far {
-                FAR_BYTES
-            } else {
-                FAR_BYTES / NEAR_PART
-            };
+            let moved = if far { FAR_BYTES } else { GRAIN };
             // A rate may be stated for both operations or for one of them. The larger one is used.
             let iops = c.iops.max([c.read_iops, c.write_iops][kind / 2]);
             let request = match 1_000_000_000u64.checked_div(iops) {
                 Some(request) if far => request,
-                _ => transfer_cost(bytes, stated[kind / 2]),
+                _ => transfer_cost(moved, bytes[kind / 2]),
             };
-            request.max(REQUEST_MIN)
+            // A cost of zero would never change.
+            request.max(1)
         };
         Self {
             requests: [request(0), request(1), request(2), request(3)],
-            bytes: stated,
-            stated,
+            bytes,
             ended: [CompletedSum::default(); 4],
             ends: 0,
             busy: 0,
@@ -221,32 +218,28 @@ impl DriveCostModel {
         self.away = self.find_seek_cost();
         self.kind = if self.away >= SEEK_COSTLY {
             &SEEKING
-        } else if self.is_settled() {
-            &PLAIN
-        } else {
+        } else if self.is_new() {
             &UNSETTLED
+        } else {
+            &PLAIN
         };
     }
 
     /// Returns the seek cost that follows from the parameters, or zero if too few rounds had far
     /// pieces.
     fn find_seek_cost(&self) -> Cost {
-        let kind = if self.rounds[1] > TELLS { 0 } else { 2 };
-        if self.rounds[kind + 1] <= TELLS || self.parallel[kind / 2] {
+        let kind = if self.rounds[1] > KNOWN { 0 } else { 2 };
+        if self.rounds[kind + 1] <= KNOWN || self.parallel[kind / 2] {
             return Cost::ZERO;
         }
         Cost::from_nanos(self.requests[kind + 1].saturating_sub(self.requests[kind]))
     }
 
-    /// Returns true once enough rounds with far pieces have been learned.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.rounds[1].max(self.rounds[3]) > NEW
-    }
-
-    /// Returns true while too little is known about the drive.
+    /// Returns true while too little is known about the drive, because too few rounds with far
+    /// pieces have been learned.
     #[inline]
     pub(crate) fn is_new(&self) -> bool {
-        self.rounds[1].max(self.rounds[3]) <= TELLS
+        self.rounds[1].max(self.rounds[3]) <= KNOWN
     }
 
     /// Records whether the drive works on several far reads, or far writes, in parallel.
@@ -273,7 +266,7 @@ impl DriveCostModel {
             EFFICIENT << SHIFT,
             self.bytes[kind / 2],
         )
-        .clamp(PIECE, FAR_BYTES)
+        .min(FAR_BYTES)
     }
 
     /// Returns the smallest size of at least `bytes` that is not known to be inefficient. Smaller
@@ -358,13 +351,9 @@ impl DriveCostModel {
     fn parts(&self) -> [u64; 6] {
         let mut parts = [0; 6];
         for (kind, ended) in self.ended.iter().enumerate() {
-            // 2^40 ns are 18 minutes. The limit keeps the squares and products of parts within 128
-            // bits.
-            parts[kind] = ended
-                .requests
-                .saturating_mul(self.requests[kind])
-                .min(1 << 40);
-            parts[4 + kind / 2] += transfer_cost(ended.bytes, self.bytes[kind / 2]).min(1 << 40);
+            let requests = ended.requests.saturating_mul(self.requests[kind]);
+            parts[kind] = requests.min(PART_MAX);
+            parts[4 + kind / 2] += transfer_cost(ended.bytes, self.bytes[kind / 2]).min(PART_MAX);
         }
         parts
     }
@@ -404,11 +393,7 @@ impl DriveCostModel {
                 let took = mul_div_floor(self.busy, part, all.max(1));
                 let cost = mul_div_floor(took, 1 << SHIFT, ended.bytes).max(1);
                 let each = &mut self.each[op][class];
-                *each = if *each == 0 {
-                    cost
-                } else {
-                    *each - *each / SIZE_PART + cost / SIZE_PART
-                };
+                *each = average(*each, cost);
             }
         }
     }
@@ -418,32 +403,25 @@ impl DriveCostModel {
         let parts = self.parts();
         let all: u64 = parts.iter().sum::<u64>().max(1);
         let squares: u128 = parts.iter().map(|&p| u128::from(p) * u128::from(p)).sum();
-        let ratio = |a: u64, b: u64| mul_div_floor(a, ONE as u64, b).min(1 << 40).cast_signed();
         // The error is relative to the prediction: positive if the pieces were more expensive than
-        // predicted.
-        let error = ratio(self.busy, all) - ONE;
+        // predicted. A single round, such as one with a hiccup of the drive, must not change a cost
+        // by orders of magnitude.
+        let took = mul_div_floor(self.busy, ONE as u64, all).min(PART_MAX);
+        let error = (took.cast_signed() - ONE).min(ERROR_MAX * ONE);
         for (i, part) in parts.into_iter().enumerate().filter(|p| p.1 > 0) {
             // Least mean squares: the error is divided in proportion to each part's own size. The
             // factor all / squares makes the corrected prediction match if all of the error is
-            // corrected.
+            // corrected. With six parts it is at most 1.72, for any of them.
             let explains = ((u128::from(part) * u128::from(all)) << RATIO) / squares.max(1);
-            let explains = i64::try_from(explains)
-                .unwrap_or(ONE)
-                .min(EXPLAINS_MAX * ONE);
             let belief = self.belief(i, error, telling);
-            let step = i128::from(error) * i128::from(explains) * i128::from(belief);
-            let step = step >> (2 * RATIO);
-            // A single round, such as one with a hiccup of the drive, must not change a cost by
-            // orders of magnitude.
-            let (least, most) = (ONE / SHRINK_MAX, GROWTH_MAX * ONE);
-            let factor = (i128::from(ONE) + step).clamp(least.into(), most.into());
-            let scaled = |value: u64| mul_div_floor(value, factor as u64, ONE as u64);
+            let step = i128::from(error) * explains.cast_signed() * i128::from(belief);
+            let factor = i128::from(ONE) + (step >> (2 * RATIO));
+            // Rounding up keeps costs above zero, so that they can grow again.
+            let scaled = |value: u64| mul_div_ceil(value, factor as u64, ONE as u64).min(PART_MAX);
             if let Some(byte) = i.checked_sub(4) {
-                let stated = self.stated[byte];
-                let range = (stated / BYTE).max(1)..=stated.saturating_mul(BYTE);
-                self.bytes[byte] = scaled(self.bytes[byte]).clamp(*range.start(), *range.end());
+                self.bytes[byte] = scaled(self.bytes[byte]);
             } else {
-                self.requests[i] = scaled(self.requests[i]).clamp(REQUEST_MIN, REQUEST_MAX);
+                self.requests[i] = scaled(self.requests[i]);
                 self.rounds[i] = self.rounds[i].saturating_add(1);
             }
         }
@@ -457,11 +435,10 @@ impl DriveCostModel {
             Some(byte) => (2 * byte + 1, true),
             None => (part, false),
         };
-        let divisor = if self.rounds[kind] <= NEW {
+        let (is_new, is_read, is_cheaper) = (self.rounds[kind] <= KNOWN, kind < 2, error < 0);
+        let divisor = if is_new || is_read && is_cheaper {
             CHEAPER
-        } else if error < 0 {
-            if kind >= 2 { CHEAPER_WRITE } else { CHEAPER }
-        } else if telling {
+        } else if is_cheaper || telling {
             DEARER
         } else {
             DEARER_UNTOLD

@@ -9,9 +9,8 @@
 //! work in flight leads to more throughput, costs fall and the window admits more.
 //!
 //! Only a piece that has the drive to itself shows the delay. Therefore the first pieces are sent
-//! one at a time. If no piece has been alone for a long time, the drive runs empty for one more
-//! measurement. Both attempts are given up after 50 ms, and promised clients do not wait for them.
-//! Until there is a measurement, the delay is assumed to be the shortest time of any piece.
+//! one at a time. Each round of learning counts as one of them, so that this soon ends. Promised
+//! clients do not wait for it. Until there is a measurement, the delay is assumed to be the shortest time of any piece.
 //!
 //! A drive with expensive seeks orders requests better if it can choose among many, so it has no
 //! window once that is known. If the thread of the driver is late, because it waits for a
@@ -20,8 +19,8 @@
 
 use super::cost::{DriveCostModel, Locality, Round};
 use crate::elevator::contract::constants::{
-    BOUND_MIN, GAIN, LATE_FIRST, LATE_MAX, LATE_PART, MEASURE, MEASURED_PIECES, MEMORY, PARALLEL,
-    PATIENCE, SEEK_CHOOSES, SEVERAL,
+    AVERAGE_PART, BOUND_MIN, GAIN, MEASURED_PIECES, MEMORY, PARALLEL, ROUND, SECOND, SEEK_CHOOSES,
+    SEVERAL,
 };
 use crate::elevator::contract::unit::Cost;
 use crate::table::Piece;
@@ -50,7 +49,7 @@ impl RecentMax {
     }
 }
 
-/// The minimum of the samples in the last one to two times [`MEASURE`].
+/// The minimum of the samples in the last one to two times [`SECOND`].
 #[derive(Clone, Copy, Debug)]
 struct RecentMin {
     now: u64,
@@ -67,8 +66,8 @@ impl RecentMin {
 
     #[inline]
     fn add(&mut self, now: Instant, sample: u64) {
-        if sample < self.now || now.since(self.since) >= MEASURE {
-            if now.since(self.since) >= MEASURE {
+        if sample < self.now || now.since(self.since) >= SECOND {
+            if now.since(self.since) >= SECOND {
                 (self.before, self.since) = (self.now, now);
             }
             self.now = sample;
@@ -118,7 +117,6 @@ impl SoloSamples {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     /// The work to keep in flight for a server across a network, as a time. Zero for a local drive.
-    /// The time of a single piece shows nothing about such a server.
     remote: Span,
     /// The last pieces that were alone: reads, then all others.
     delays: [SoloSamples; 2],
@@ -131,8 +129,6 @@ pub(crate) struct Window {
     alone: bool,
     /// Number of pieces that are still to be sent alone.
     unmeasured: u32,
-    /// The time at which the last piece was alone, or at which a measurement was given up.
-    measured: Instant,
     /// True if a piece was stopped by the window since the last dispatch.
     full: bool,
     /// Additional work in the window for a late driver.
@@ -155,8 +151,12 @@ impl Window {
             least: [RecentMin::NONE; 2],
             largest: RecentMax::default(),
             alone: false,
-            unmeasured: MEASURED_PIECES,
-            measured: Instant::ZERO,
+            // The time of a single piece shows nothing about a remote drive.
+            unmeasured: if remote > Span::ZERO {
+                0
+            } else {
+                MEASURED_PIECES
+            },
             full: false,
             late: Cost::ZERO,
             each: [0; 2],
@@ -167,8 +167,8 @@ impl Window {
 
     /// Returns true if a piece of `cost` may be dispatched in addition to `flight`.
     #[inline]
-    pub(crate) fn has_room(&mut self, now: Instant, flight: Cost, cost: Cost) -> bool {
-        let bound = if self.is_measuring(now) {
+    pub(crate) fn has_room(&mut self, flight: Cost, cost: Cost) -> bool {
+        let bound = if self.unmeasured > 0 {
             // While a delay is measured, a piece may be dispatched to an empty drive only.
             Cost::ZERO
         } else {
@@ -178,27 +178,6 @@ impl Window {
         let room = flight == Cost::ZERO || flight.saturating_add(cost) <= bound;
         self.full |= !room;
         room
-    }
-
-    /// Returns true while pieces are sent one at a time to measure the delay.
-    #[inline]
-    fn is_measuring(&mut self, now: Instant) -> bool {
-        let since = now.since(self.measured);
-        if self.remote > Span::ZERO || self.unmeasured == 0 && since <= MEASURE {
-            return false;
-        }
-        let begun = if self.unmeasured > 0 {
-            Span::ZERO
-        } else {
-            MEASURE
-        };
-        if since > begun + PATIENCE {
-            // The drive does not run empty in this time, and the waiting pieces must not wait any
-            // longer.
-            (self.unmeasured, self.measured) = (0, now);
-            return false;
-        }
-        true
     }
 
     /// Returns the window: the work that may be in flight.
@@ -238,8 +217,7 @@ impl Window {
         self.full = false;
     }
 
-    /// Accounts for a completed piece of `cost`. `flight` includes the piece. Returns true if the
-    /// piece had the drive to itself for all of its time.
+    /// Accounts for a completed piece of `cost`. `flight` includes the piece.
     #[inline]
     pub(crate) fn observe_completion(
         &mut self,
@@ -249,25 +227,23 @@ impl Window {
         cost: Cost,
         flight: Cost,
         model: &DriveCostModel,
-    ) -> bool {
-        let mut alone = false;
+    ) {
+        let time = now.since(piece.dispatched).as_nanos();
         // The duration of a look-up of extents shows nothing about the latency of reads.
         let tells = piece.op != Op::Extents;
         if tells {
-            self.least[usize::from(!piece.op.is_read())]
-                .add(now, now.since(piece.dispatched).as_nanos());
+            self.least[usize::from(!piece.op.is_read())].add(now, time);
         }
         // The drive is empty after this piece.
         if flight == cost {
             if core::mem::take(&mut self.full) {
                 // The window stopped a piece, and now the drive has nothing to do: the driver was
                 // late.
-                self.late = (self.late * 2).clamp(LATE_FIRST, LATE_MAX);
+                self.late = (self.late * 2).clamp(BOUND_MIN, Cost::of(ROUND));
                 self.settle(model);
             }
-            alone = core::mem::take(&mut self.alone) && tells;
-            if alone {
-                self.add(now, piece, place);
+            if core::mem::take(&mut self.alone) && tells {
+                self.add(time, piece, place);
                 self.settle(model);
             }
         }
@@ -275,20 +251,18 @@ impl Window {
             self.largest.add(now, cost);
             self.settle(model);
         }
-        alone
     }
 
     /// Records a piece that was alone.
-    fn add(&mut self, now: Instant, piece: &Piece, place: Locality) {
+    fn add(&mut self, time: u64, piece: &Piece, place: Locality) {
         let sample = SoloSample {
-            time: now.since(piece.dispatched).as_nanos(),
+            time,
             op: piece.op,
             place,
             bytes: piece.length.into(),
         };
         self.delays[usize::from(!piece.op.is_read())].add(sample);
         self.unmeasured = self.unmeasured.saturating_sub(1);
-        self.measured = now;
     }
 
     /// Returns true if pieces waited for one another in a round, and not for clients to send
@@ -311,8 +285,11 @@ impl Window {
 
     /// Adapts the window after a round of learning, because costs have changed.
     pub(crate) fn settle_round(&mut self, now: Instant, model: &DriveCostModel) {
-        self.late -= self.late / LATE_PART;
-        if !model.is_settled() {
+        self.late -= self.late / AVERAGE_PART;
+        // A round counts like a measurement, so that pieces do not wait for ever for a drive that
+        // never runs empty.
+        self.unmeasured = self.unmeasured.saturating_sub(1);
+        if model.is_new() {
             // Costs that were assumed earlier are obsolete as long as the model changes quickly.
             self.largest = RecentMax::default();
         }
@@ -331,7 +308,7 @@ impl Window {
         self.delay = self.each[0].max(self.each[1]);
         let least = BOUND_MIN.max(Cost::of(self.remote));
         // A drive with expensive seeks orders requests better if it can choose among many.
-        self.bound = if model.seek_cost() >= SEEK_CHOOSES && model.is_settled() {
+        self.bound = if model.seek_cost() >= SEEK_CHOOSES {
             Cost::MAX
         } else {
             (self.needed() * GAIN).max(least) + self.late
@@ -369,7 +346,7 @@ mod tests {
     #[test]
     fn the_recent_minimum_covers_the_current_and_the_previous_span() {
         let mut least = RecentMin::NONE;
-        let half = MEASURE.as_nanos() / 2;
+        let half = SECOND.as_nanos() / 2;
         let at = |halves| Instant::from_nanos(halves * half);
         for (now, sample, expected) in [
             (at(0), 10, 10),

@@ -7,14 +7,14 @@
 
 use super::Reservation;
 use super::slope::Slope;
-use crate::elevator::contract::constants::{
-    AVERAGE_PART, FULL_INTERFERENCE, HIDDEN, HIDDEN_ALONE, HIDDEN_JOINED, INTERFERENCE_MAX,
-    INTERFERENCE_MIN, INTERFERENCE_TELLS, OWN_FALL, OWN_RISE, OWN_RISE_HIDDEN, PAUSES_PART,
-    REACHABLE_PART,
-};
+use crate::elevator::contract::constants::{HIDDEN, HIDDEN_TIMES, INTERFERENCE_MAX, OWN_RISE};
 use crate::elevator::contract::kind::DriveKind;
+use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::Cost;
 use crate::{Op, Span};
+
+/// Interference of 1: work of others delays a client by its cost.
+pub(super) const FULL: u64 = 256;
 
 /// The learned latency of a client's requests.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub(super) struct RequestLatency {
 impl RequestLatency {
     pub(super) const UNKNOWN: Self = Self {
         solo: Span::ZERO,
-        interference: FULL_INTERFERENCE,
+        interference: FULL,
         slope: Slope::NONE,
         pauses: false,
         reachable: true,
@@ -60,8 +60,6 @@ pub(crate) struct CompletedPiece<'a> {
     pub(crate) usual: &'a dyn Fn() -> Span,
     /// The modelled cost of other clients' work in the drive at the time of the dispatch.
     pub(crate) cost_ahead: Cost,
-    /// True if the piece had the drive to itself for all of its time.
-    pub(crate) alone: bool,
     pub(crate) kind: &'static DriveKind,
 }
 
@@ -70,12 +68,7 @@ impl Reservation {
     /// front of it, but took so much longer than usual that the drive must have had other work.
     pub(super) fn observe_completion(&mut self, drive: CompletedPiece<'_>) -> bool {
         let (time, ahead) = (drive.time, drive.cost_ahead.as_nanos());
-        let far = if drive.alone {
-            HIDDEN_ALONE
-        } else {
-            HIDDEN_JOINED
-        };
-        let late = |usual: Span| time > usual.saturating_mul(far) + HIDDEN;
+        let late = |usual: Span| time > usual.saturating_mul(HIDDEN_TIMES) + HIDDEN;
         let l = &mut self.latency;
         let hidden = ahead == 0 && l.solo > Span::ZERO && late(l.solo) && late((drive.usual)());
         let beyond = time - l.solo;
@@ -85,18 +78,15 @@ impl Reservation {
         if l.solo == Span::ZERO {
             l.solo = time;
         } else if time < l.solo {
-            l.solo = l.solo - (l.solo - time) / OWN_FALL;
+            l.solo = l.solo - (l.solo - time) / 2;
         } else if ahead == 0 {
-            let part = if hidden { OWN_RISE_HIDDEN } else { OWN_RISE };
-            l.solo += beyond.min(l.solo) / part;
+            l.solo += beyond.min(l.solo) / OWN_RISE;
         }
-        // With less work of others, the variation of the drive would be larger than their effect.
-        if ahead > l.solo.as_nanos() / INTERFERENCE_TELLS {
-            let beyond = (time - l.solo).as_nanos();
-            let sample = (beyond.saturating_mul(FULL_INTERFERENCE) / ahead).min(INTERFERENCE_MAX);
-            let (old, part) = (l.interference, AVERAGE_PART);
-            l.interference =
-                (old - old / part + sample / part).clamp(INTERFERENCE_MIN, INTERFERENCE_MAX);
+        let delay = (time - l.solo).as_nanos().saturating_mul(FULL);
+        if let Some(sample) = delay.checked_div(ahead) {
+            let sample = sample.min(INTERFERENCE_MAX * FULL);
+            // The average never falls to zero, because a value below [`AVERAGE_PART`] stays.
+            l.interference = average(l.interference, sample);
         }
         if drive.kind.varies {
             l.slope.add(ahead, time);
@@ -108,34 +98,30 @@ impl Reservation {
     /// Decides whether an idle drive would keep the promise. If it would not, either the client's
     /// pauses or the drive are the reason.
     fn judge_reach(&mut self, serial: bool) {
-        let within = |allowed: Span| self.latency.solo <= allowed + allowed / REACHABLE_PART;
-        let in_time = within(self.demand.period - self.demand.arrivals.think());
-        // Without its think time, the client would reach its promise.
-        self.latency.pauses = !in_time && within(self.demand.period / PAUSES_PART);
-        self.latency.reachable = in_time || self.latency.pauses;
+        let (solo, period) = (self.latency.solo, self.demand.period);
+        self.latency.reachable = solo <= period;
+        self.latency.pauses =
+            self.latency.reachable && solo > period - self.demand.arrivals.think();
         // The client keeps the drive busy if its work in flight accounts for at least half of its
         // latency.
-        let busy = serial || self.in_drive.cost.time().saturating_mul(2) >= self.latency.solo;
-        self.latency.drive_limited = busy && self.latency.solo > self.demand.period;
+        let busy = serial || self.in_drive.cost.time().saturating_mul(2) >= solo;
+        self.latency.drive_limited = busy && !self.latency.reachable;
     }
 
     /// Returns the largest amount of other clients' work that delays one of the client's requests
-    /// by no more than `time`. Each unit of work is assumed to delay it by at least `least` 256ths.
-    pub(super) fn bearable(&self, time: Span, least: u64) -> Cost {
+    /// by no more than `time`. On a `serial` drive, work is assumed to delay it by at least its
+    /// cost.
+    pub(super) fn bearable(&self, time: Span, serial: bool) -> Cost {
         let learned = match self.latency.slope.get() {
-            Some(slope) => slope.clamp(INTERFERENCE_MIN, INTERFERENCE_MAX),
+            Some(slope) => slope.min(INTERFERENCE_MAX * FULL),
             None => self.latency.interference,
         };
-        let interference = learned.max(least);
+        let interference = learned.max(if serial { FULL } else { 1 });
         // The largest `most` with floor(most × interference / 256) ≤ time, so one less than time +
         // 1 before the division.
-        let most = time
-            .as_nanos()
-            .saturating_add(1)
-            .saturating_mul(FULL_INTERFERENCE)
-            - 1;
+        let most = time.as_nanos().saturating_add(1).saturating_mul(FULL) - 1;
         let most = Cost::from_nanos(most / interference);
-        let delay = |work: Cost| work.as_nanos().saturating_mul(interference) / FULL_INTERFERENCE;
+        let delay = |work: Cost| work.as_nanos().saturating_mul(interference) / FULL;
         debug_assert!(
             delay(most) <= time.as_nanos() && delay(most + Cost::from_nanos(1)) > time.as_nanos()
         );

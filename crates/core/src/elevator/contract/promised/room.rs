@@ -17,9 +17,8 @@
 
 use super::{PromiseLoad, Reservation, Reservations};
 use crate::elevator::contract::constants::{
-    BUSY_PIECES, DEADLINE_MAX, LEAD_MAX, LEAD_PIECES, LEAD_SEEKS, LEFT_LIMITED, LEFT_ON_TIME,
-    LINGER_MAX, LINGER_MIN, LINGER_PERIODS, LOOKED_AT, PIECE_PARTS, REALTIME_OWN, SEARCH_LIMIT,
-    SECOND, SLICE, STRICT,
+    BUSY_PIECES, DEADLINE_MAX, INTERFERENCE_MAX, LEAD_MAX, LEAD_PIECES, LEFT_LIMITED, LEFT_ON_TIME,
+    LOOKED_AT, PIECE_PARTS, REALTIME_OWN, SECOND, SLICE, STRICT,
 };
 use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::unit::{Bytes, Cost};
@@ -146,17 +145,6 @@ impl Reservation {
         self.allowed() - self.latency.solo
     }
 
-    /// Returns the time after its last request for which a client limits others.
-    fn linger_time(&self) -> Span {
-        if self.realtime {
-            return SECOND;
-        }
-        let period = self.demand.period + self.demand.arrivals.think();
-        period
-            .saturating_mul(LINGER_PERIODS)
-            .clamp(LINGER_MIN, LINGER_MAX)
-    }
-
     /// Returns the state of the reservation. `late` is the lag of the promises' time base, and
     /// `waits` is true if the client waits for the drive.
     fn standing(&self, now: Instant, late: Span, query: &DispatchQuery, waits: bool) -> Standing {
@@ -182,7 +170,7 @@ impl Reservation {
     /// is true if the client waits for the drive.
     fn room(&self, now: Instant, late: Span, query: &DispatchQuery, waits: bool) -> SlackLimit {
         let due = now.saturating_sub(late);
-        let bearable = |time| self.bearable(time, query.kind.least_interference);
+        let bearable = |time| self.bearable(time, query.kind.seeks);
         let only = |most| SlackLimit { most, one: false };
         match self.standing(now, late, query, waits) {
             Standing::Realtime => SlackLimit {
@@ -264,11 +252,16 @@ impl Reservation {
 
 /// Limits that reservations set to the work of others.
 impl Reservations {
-    /// Sets the maximum lead, so that others are not stopped for each request. `away` is the seek
-    /// cost, and `largest` the cost of the largest recent piece.
-    pub(crate) fn set_ahead(&mut self, away: Cost, largest: Cost) {
-        let ahead = (away * LEAD_SEEKS).max(largest * LEAD_PIECES);
-        self.ahead = ahead.time().min(LEAD_MAX);
+    /// Sets the maximum lead, so that others are not stopped for each request. On a drive that
+    /// `seeks`, a client is served for some time without a seek. `largest` is the cost of the
+    /// largest recent piece.
+    pub(crate) fn set_ahead(&mut self, seeks: bool, largest: Cost) {
+        let pieces = (largest * LEAD_PIECES).time();
+        self.ahead = if seeks {
+            LEAD_MAX
+        } else {
+            pieces.min(LEAD_MAX)
+        };
     }
 
     /// Returns the first reservation for whose sake the piece of `query` must wait.
@@ -286,7 +279,7 @@ impl Reservations {
         // An interference of at most `INTERFERENCE_MAX` bounds the delay. So a reservation with a
         // later start than this cannot be made late by the work.
         let all = (query.flight + query.hidden + query.cost).as_nanos();
-        let far = due.saturating_add(all.saturating_mul(SEARCH_LIMIT));
+        let far = due.saturating_add(all.saturating_mul(INTERFERENCE_MAX));
         // A piece that serves a promise waits only for promises with an earlier latest start.
         let limit = match query.behind {
             NIL => far,
@@ -345,7 +338,7 @@ impl Reservations {
         let room = if r.realtime {
             Cost::of(r.latency.solo) + delay
         } else if r.latency.reachable {
-            r.bearable(r.spare(), 0)
+            r.bearable(r.spare(), false)
         } else {
             r.room_beside_latency()
         };
@@ -372,13 +365,15 @@ impl Reservations {
         self.table[group as usize].spare()
     }
 
-    /// Ends the limits of clients that have sent nothing for some time.
+    /// Ends the limits of clients that have sent nothing for some time: after [`SECOND`] for a
+    /// realtime client, and otherwise after the pause that resets the client's clock.
     fn expire_bounds(&mut self, now: Instant) {
         for realtime in [true, false] {
             let tree = |s: &Self| if realtime { s.realtime } else { s.starts };
+            let longest = if realtime { SECOND } else { self.forget };
             while let Some(g) = self.forest.first(&tree(self)) {
                 let r = &self.table[g as usize];
-                if self.is_waited_for(r) || now.since(r.demand.last_seen) <= r.linger_time() {
+                if self.is_waited_for(r) || now.since(r.demand.last_seen) <= longest {
                     break;
                 }
                 self.remove_bound(g);

@@ -7,8 +7,9 @@
 //! faster. Therefore a line is fitted by least squares, and other clients are limited by the time
 //! that their work adds.
 
+use super::latency::FULL;
 use crate::Span;
-use crate::elevator::contract::constants::{FULL_INTERFERENCE, SLOPE_VARIES, SLOPE_WEIGHT};
+use crate::elevator::contract::constants::{SLOPE_VARIES, SLOPE_WEIGHT};
 
 /// The unit of times, in nanoseconds. Together with [`MOST`] it keeps squares, and sums of squares,
 /// within 64 bits.
@@ -35,7 +36,7 @@ impl Slope {
         time: 0,
         variance: 0,
         covariance: 0,
-        slope: FULL_INTERFERENCE,
+        slope: FULL,
     };
 
     /// Adds a request that took `time`, with `ahead` nanoseconds of other clients' work in the
@@ -60,7 +61,7 @@ impl Slope {
             && self.variance > self.ahead * self.ahead / SLOPE_VARIES;
         if tells {
             // More work of others cannot make a request faster, so a negative covariance is chance.
-            let unit = self.variance / FULL_INTERFERENCE.cast_signed();
+            let unit = self.variance / FULL.cast_signed();
             self.slope = (self.covariance.max(0) / unit.max(1)).cast_unsigned();
         }
     }
@@ -109,6 +110,6 @@ mod tests {
         for at in 0..1_000 {
             line.add(5_000_000, Span::from_millis(10 + at % 30));
         }
-        assert_eq!(line.get(), Some(FULL_INTERFERENCE));
+        assert_eq!(line.get(), Some(FULL));
     }
 }
