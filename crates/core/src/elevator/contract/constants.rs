@@ -195,7 +195,8 @@ constants! {
         HEADROOM: u64 = 5, "1/64",
             "a quarter: P +21, R +1, L +1, T -2; four times: P +2, R +3, L +3, T +2, B -1";
         /// A client that is behind by more has the drive to itself, and writes of others wait so
-        /// that its flushes are short.
+        /// that its flushes are short. A client with requests that cost more than admission
+        /// assumes misses its deadline by no more, as far as other promises are concerned.
         STRICT: Span = Span::from_millis(15), "ns", "a quarter: P +2, L -1; four times: P +1, B +1";
         /// Limit of the time until the next request of a client must be started, regardless of the
         /// number of outstanding requests.

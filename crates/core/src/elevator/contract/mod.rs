@@ -68,7 +68,7 @@ use learned::window::Window;
 use offer::Offer;
 use promised::dirty::DirtyLimit;
 use promised::flush::FlushPace;
-use promised::{CompletedPiece, REQUEST, Reservations, is_outstanding};
+use promised::{CompletedPiece, Reservations, is_outstanding};
 use restraint::Restraint;
 use share::Shares;
 use turn::DriveTurn;
@@ -245,9 +245,9 @@ impl Contracts {
                 .remove(&mut self.queues[offer.stream as usize], offer.request);
         }
         let bytes = Bytes(request.op.charge(offer.bytes.into()));
-        let counts = self.requests_of(offer, request, group);
+        let costly = self.is_costly(offer, request, group);
         self.reservations
-            .observe_dispatch(now, group, bytes, offer.cost, offer.last, counts);
+            .observe_dispatch(now, group, bytes, offer.cost, offer.last, costly);
         let entity = self.shares.of_stream(offer.stream);
         let charge = self.charge_of(work, offer, request);
         self.shares.charge(now, entity, charge, offer.top);
@@ -270,22 +270,20 @@ impl Contracts {
         offer.cost.max(read / HIDDEN_FAR_PART)
     }
 
-    /// Returns how many requests of 4 KiB cost as much as this request, in 256ths. The number is
-    /// zero if it does not matter: for all pieces except the last one, and for groups without a
-    /// promise in requests.
-    fn requests_of(&self, offer: Offer, request: &Request, group: GroupId) -> u64 {
-        // Where far pieces may cost a seek, an expensive request counts once
+    /// Returns true if a piece ends a request that costs more than a request of 4 KiB, and whose
+    /// group has a promise in requests. Admission does not account for the cost beyond that.
+    fn is_costly(&self, offer: Offer, request: &Request, group: GroupId) -> bool {
+        // Where far pieces may cost a seek, the cost of a request says little about its length
         // (`DriveKind::may_seek`).
         if !offer.last
             || u64::from(request.length) <= GRAIN
             || self.model.kind().may_seek
             || !self.reservations.promises_requests(group)
         {
-            return 0;
+            return false;
         }
-        let cost = |place, bytes| self.model.cost(request.op, place, bytes).as_nanos();
-        let whole = cost(offer.place, u64::from(request.length));
-        mul_div_ceil(whole, REQUEST, cost(Locality::Far, GRAIN))
+        let cost = |place, bytes| self.model.cost(request.op, place, bytes);
+        cost(offer.place, u64::from(request.length)) > cost(Locality::Far, GRAIN)
     }
 
     /// Converts a cost into the unit of shares.

@@ -116,13 +116,6 @@ impl Contracts {
         behind: u32,
         table: &Table,
     ) -> Option<u32> {
-        // A reservation that has had its part waits like a client without a promise, as long as
-        // another promise is short.
-        let reservations = &self.reservations;
-        let yields = behind != NIL
-            && reservations.is_covered(now, behind)
-            && reservations.has_short_promise(now);
-        let behind = if yields { NIL } else { behind };
         let lag = match behind {
             NIL => Span::ZERO,
             // The lag up to `YIELD` is the one that a realtime client may cause.

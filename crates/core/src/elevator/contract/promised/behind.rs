@@ -6,7 +6,6 @@ use crate::elevator::contract::constants::{DEADLINE_MAX, STANDSTILL, STRICT};
 use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::{Bytes, Cost};
 use crate::list::NIL;
-use crate::time::mul_div_floor;
 use crate::{GroupId, Instant, Op, Span};
 use core::ops::Range;
 
@@ -18,7 +17,7 @@ impl Reservations {
             let (due, catch_up, forget) = (now.saturating_sub(all.late), all.catch_up, all.forget);
             let r = &mut all.table[at as usize];
             let pause = r.demand.arrivals.observe_request(now, forget);
-            let kept_until = &mut r.clock.kept_until;
+            let kept_until = &mut r.kept_until;
             // A realtime client keeps the service that it did not request recently, because it is
             // served up to its max.
             if pause.is_some_and(|pause| pause > forget || r.latency.pauses) && !r.realtime {
@@ -37,8 +36,8 @@ impl Reservations {
     }
 
     /// Accounts for a piece of `bytes` that is dispatched at `cost`. `last` is true for the last
-    /// piece of a request. Then `counts` is the number of requests of 4 KiB that cost as much as
-    /// the request, in 256ths.
+    /// piece of a request, and `costly` if the request costs more than admission assumes for
+    /// a promise in requests.
     pub(crate) fn observe_dispatch(
         &mut self,
         now: Instant,
@@ -46,7 +45,7 @@ impl Reservations {
         bytes: Bytes,
         cost: Cost,
         last: bool,
-        counts: u64,
+        costly: bool,
     ) {
         let (due, ahead) = (now.saturating_sub(self.late), self.ahead);
         self.for_each(group, |all, at| {
@@ -60,16 +59,12 @@ impl Reservations {
             }
             // Service beyond the promise, and beyond the maximum lead, does not count against the
             // client later (mClock treats its weight-based phase in the same way).
-            let from = r.clock.kept_until.min(due + ahead);
+            let from = r.kept_until.min(due + ahead);
             let time = r.time_for(bytes, u64::from(last));
-            r.in_drive.promised += (from + time).since(r.clock.kept_until);
-            r.clock.kept_until = from + time;
-            // On the second clock, an expensive request advances by the time of several requests.
-            if r.iops > 0 && counts > REQUEST {
-                let one = r.time_for(Bytes::ZERO, 1).as_nanos();
-                let time = mul_div_floor(one, counts, REQUEST);
-                let from = r.clock.covered_until.max(from).min(due + ahead);
-                r.clock.covered_until = from + Span::from_nanos(time);
+            r.in_drive.promised += (from + time).since(r.kept_until);
+            r.kept_until = from + time;
+            if costly && r.iops > 0 {
+                r.deferred_until = due.saturating_sub(STRICT + r.deadline_time());
             }
             r.syncs.cycle += time;
             r.in_drive.cost += cost;
@@ -282,7 +277,6 @@ impl Reservations {
     /// Returns the value of a reservation's clock up to which it is served in one go.
     pub(crate) fn service_goal(&self, now: Instant, group: u32) -> Instant {
         self.table[group as usize]
-            .clock
             .kept_until
             .min(now.saturating_sub(self.late))
             + self.ahead
@@ -290,18 +284,12 @@ impl Reservations {
 
     /// Returns true if a reservation has been served up to `goal`.
     pub(crate) fn has_reached(&self, group: u32, goal: Instant) -> bool {
-        self.table[group as usize].clock.kept_until >= goal
-    }
-
-    /// Returns true if a promise in requests has had its part of the drive although it is behind,
-    /// because its requests cost more than the promised ones.
-    pub(crate) fn is_covered(&self, now: Instant, group: u32) -> bool {
-        self.table[group as usize].clock.covered_until > now.saturating_sub(self.late)
+        self.table[group as usize].kept_until >= goal
     }
 
     /// Returns true if a reservation is as far ahead of its promise as it may be.
     pub(crate) fn is_ahead(&self, now: Instant, group: u32) -> bool {
-        self.table[group as usize].clock.kept_until >= now.saturating_sub(self.late) + self.ahead
+        self.table[group as usize].kept_until >= now.saturating_sub(self.late) + self.ahead
     }
 
     /// Inserts a reservation into the order of those that wait, or moves it to its present place.
@@ -310,11 +298,11 @@ impl Reservations {
         if r.realtime {
             if self.urgent.get(at).is_none() {
                 let ticket = self.urgent.ticket();
-                self.urgent.set(at, r.clock.kept_until, ticket);
+                self.urgent.set(at, r.kept_until, ticket);
             }
         } else {
-            let kept_until = r.clock.kept_until.as_nanos();
-            let deadline = (r.clock() + r.demand.period.min(DEADLINE_MAX)).as_nanos();
+            let kept_until = r.kept_until.as_nanos();
+            let deadline = (r.clock() + r.deadline_time()).as_nanos();
             if self.waiting.contains(at) {
                 if self.waiting.key(at) == deadline {
                     return;

@@ -32,7 +32,7 @@ impl Reservations {
             // it.
             let ahead = LEAD_MAX + r.time_for(PIECE_MAX, 1);
             assert!(
-                r.clock.kept_until <= cx.now + ahead,
+                r.kept_until <= cx.now + ahead,
                 "group {group} is too far ahead: {r:?}"
             );
             if self.forest.contains(group) {

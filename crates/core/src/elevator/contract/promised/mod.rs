@@ -37,7 +37,7 @@ pub(crate) use room::DispatchQuery;
 
 use latency::RequestLatency;
 
-use super::constants::HEADROOM;
+use super::constants::{DEADLINE_MAX, HEADROOM};
 use super::learned::arrival::Arrivals;
 use super::unit::{Bytes, Cost};
 use crate::contract::{Class, Contract};
@@ -52,17 +52,6 @@ use crate::{Instant, Op, ROOT, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
-
-/// The clock of a promise.
-#[derive(Clone, Copy, Debug, Default)]
-struct PromiseClock {
-    /// The time up to which the promise has been kept.
-    kept_until: Instant,
-    /// A second clock, on which a request counts several times if it costs the drive as much as
-    /// several requests of 4 KiB. A promise in requests is served before others only up to this
-    /// time.
-    covered_until: Instant,
-}
 
 /// The requests that a client has outstanding, now and on average.
 #[derive(Clone, Copy, Debug, Default)]
@@ -133,7 +122,11 @@ struct Reservation {
     realtime: bool,
     /// The nearest group with a reservation above this one, or [`NIL`].
     above: u32,
-    clock: PromiseClock,
+    /// The time up to which the promise has been kept.
+    kept_until: Instant,
+    /// Deficits before this time are deferred: they are compensated at the expense of clients
+    /// without a promise only, because the client's requests cost more than admission assumes.
+    deferred_until: Instant,
     demand: Demand,
     in_drive: WorkInFlight,
     latency: RequestLatency,
@@ -172,7 +165,8 @@ impl Default for Reservation {
             iops: 0,
             realtime: false,
             above: NIL,
-            clock: PromiseClock::default(),
+            kept_until: Instant::ZERO,
+            deferred_until: Instant::ZERO,
             demand: Demand::default(),
             in_drive: WorkInFlight::default(),
             latency: RequestLatency::UNKNOWN,
@@ -194,9 +188,14 @@ impl Reservation {
         self.demand.arrivals.outstanding().into()
     }
 
-    /// Returns the time up to which the reservation has been served before others.
+    /// Returns the clock by which the reservation is compared with other promises.
     fn clock(&self) -> Instant {
-        self.clock.kept_until.max(self.clock.covered_until)
+        self.kept_until.max(self.deferred_until)
+    }
+
+    /// Returns the time from the clock to the deadline.
+    fn deadline_time(&self) -> Span {
+        self.demand.period.min(DEADLINE_MAX)
     }
 
     /// Returns the time that this service takes at the promised rate plus the headroom.
@@ -332,15 +331,13 @@ impl Reservations {
             self.table[slot as usize] = Reservation::default();
         // A new promise begins now, and the time before it does not count as think time.
         } else if !existed && exists {
-            r.clock.kept_until = due;
+            r.kept_until = due;
             r.demand.arrivals.observe_quiet(now);
         } else if changed && exists {
             // The lead or deficit belonged to the previous promise. In addition, the reservation
             // may have to move to the tree of another class.
-            r.clock = PromiseClock {
-                kept_until: due,
-                covered_until: Instant::ZERO,
-            };
+            r.kept_until = due;
+            r.deferred_until = Instant::ZERO;
             r.in_drive.promised = Span::ZERO;
             let waits = self.waiting.contains(slot) || self.urgent.get(slot).is_some();
             self.remove_bound(slot);

@@ -185,14 +185,14 @@ impl Reservation {
             // if the pieces come one at a time.
             Standing::Unknown => SlackLimit {
                 most: Cost::ZERO,
-                one: due.since(self.clock.kept_until) < STRICT,
+                one: due.since(self.kept_until) < STRICT,
             },
             // The drive has no time to spare next to this promise. Others pass only if they have
             // waited for `HELD_MAX`.
             Standing::DriveLimited => {
                 let slice = if query.overdue { SLICE } else { Span::ZERO };
                 SlackLimit {
-                    most: bearable(self.clock.kept_until.since(due)).max(Cost::of(slice)),
+                    most: bearable(self.kept_until.since(due)).max(Cost::of(slice)),
                     one: query.overdue,
                 }
             }
@@ -246,7 +246,7 @@ impl Reservation {
     /// advance of the clock.
     fn served_until(&self) -> Instant {
         let overdue = self.in_drive.promised - self.allowed().max(self.latency.solo);
-        self.clock.kept_until.saturating_sub(overdue)
+        self.clock().saturating_sub(overdue)
     }
 }
 
@@ -291,26 +291,12 @@ impl Reservations {
         let starts = self.forest.iter(&self.starts).take(LOOKED_AT);
         let starts = starts.take_while(|&g| self.forest.key(g) < limit);
         realtime.chain(starts).find(|&g| {
-            // A promise does not wait for another one that has had its part already.
-            if query.behind != NIL && self.is_covered(now, g) {
-                return false;
-            }
             let r = &self.table[g as usize];
             let room = r.room(now, self.late, query, self.is_waited_for(r));
             // A realtime client limits pieces only. Hidden work counts only for a min.
             let hidden = if r.realtime { Cost::ZERO } else { query.hidden };
             let others = query.flight.saturating_sub(r.in_drive.cost) + hidden;
             !room.holds(others, query.cost) && !self.is_within(query.group, g)
-        })
-    }
-
-    /// Returns true if any promise that has not had its part is behind by more than [`STRICT`].
-    pub(crate) fn has_short_promise(&self, now: Instant) -> bool {
-        let due = now.saturating_sub(self.late);
-        let mut starts = self.forest.iter(&self.starts).take(LOOKED_AT);
-        starts.any(|g| {
-            let lag = due.since(self.table[g as usize].clock.kept_until);
-            lag > STRICT && !self.is_covered(now, g)
         })
     }
 

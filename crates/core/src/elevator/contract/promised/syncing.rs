@@ -39,7 +39,7 @@ impl Reservations {
             let lag = if r.realtime {
                 Span::ZERO
             } else {
-                due.since(r.clock.kept_until)
+                due.since(r.kept_until)
             };
             let in_time = lag + wait <= r.demand.period / FLUSH_PART;
             let is_late = lag > Span::ZERO;

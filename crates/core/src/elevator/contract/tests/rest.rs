@@ -31,6 +31,23 @@ fn a_promise_of_requests_used_for_long_requests_breaks_no_other() {
     assert!(long > other, "{long} and {other}");
 }
 
+/// The realtime client limits the work in the drive, so the drive has just enough throughput for all
+/// promises.
+#[test]
+fn a_promise_of_requests_used_for_long_requests_is_kept_next_to_a_realtime_client() {
+    let max = Max::NONE.bandwidth(10_000_000).burst(Span::from_millis(10));
+    let realtime = Contract::DEFAULT.class(Class::Realtime).max(max);
+    // 300 requests of 128 KiB are 39 MB/s. With the other promises, that is 80 % of the drive.
+    let long = READER.depth(2).with(min_iops(300));
+    let stream = READER.length(64 * KIB).depth(16).with(min(150_000_000));
+    let urgent = SMALL.think(50_000).with(realtime);
+    let pipe = PIPE.stated(Some(CAPACITY.iops(LINK / 4096)));
+    let kept = contract_on(pipe, &[long, stream, urgent], 4);
+    kept.assert_rate(0, 5..40, 300 * u64::from(READER.length));
+    kept.assert_rate(1, 5..40, 150_000_000);
+    kept.assert_rate(2, 5..40, 9_000_000);
+}
+
 #[test]
 fn every_promise_is_kept_with_90_percent_promised() {
     let target = |mb: u64| SMALL.with(min(mb * 1_000_000));
