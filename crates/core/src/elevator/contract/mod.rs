@@ -229,7 +229,13 @@ impl Contracts {
         sent.alone = sent.alone.filter(|_| others == Cost::ZERO);
         sent.work += work;
         sent.cost += offer.cost;
-        sent.cost_ahead = self.reservations.cost_of_others(group, self.flight);
+        // Without a promise for the group or above it, the calls below have nothing to do.
+        let promised = self.reservations.is_promised(group);
+        sent.cost_ahead = if promised {
+            self.reservations.cost_of_others(group, self.flight)
+        } else {
+            self.flight
+        };
         sent.place = offer.place;
         self.flight += offer.cost;
         if sent.lingers {
@@ -241,22 +247,26 @@ impl Contracts {
         }
         if offer.last {
             self.queued -= 1;
-            self.links
-                .remove(&mut self.queues[offer.stream as usize], offer.request);
+            let first = (self.links).pop_front(&mut self.queues[offer.stream as usize]);
+            debug_assert_eq!(first, Some(offer.request));
         }
-        let bytes = Bytes(request.op.charge(offer.bytes.into()));
-        let counts = self.requests_of(offer, request, group);
-        self.reservations
-            .observe_dispatch(now, group, bytes, offer.cost, offer.last, counts);
+        if promised {
+            let bytes = Bytes(request.op.charge(offer.bytes.into()));
+            let counts = self.requests_of(offer, request, group);
+            self.reservations
+                .observe_dispatch(now, group, bytes, offer.cost, offer.last, counts);
+        }
         let entity = self.shares.of_stream(offer.stream);
         let charge = self.charge_of(work, offer, request);
         self.shares.charge(now, entity, charge, offer.top);
         if self.queues[offer.stream as usize].is_empty() {
             self.shares.deactivate(entity, !self.model.kind().may_seek);
         }
-        let shares = &self.shares;
-        self.reservations
-            .update_waiting(group, |g| shares.is_active(ShareEntity(g)));
+        if promised {
+            let shares = &self.shares;
+            self.reservations
+                .update_waiting(group, |g| shares.is_active(ShareEntity(g)));
+        }
     }
 
     /// Returns the cost of the work that a written piece may leave to the drive after its
@@ -491,29 +501,8 @@ impl Schedule for Contracts {
             let work = mul_div_ceil(sent.work.as_nanos(), part, gone);
             (self.restraint).observe_completion(now, Cost::from_nanos(work));
         }
-        let (kind, window) = (self.model.kind(), &self.window);
-        let usual = || {
-            // Where far pieces may cost a seek, the shortest time of any piece is no measure for
-            // this one.
-            if kind.may_seek {
-                Span::ZERO
-            } else {
-                window.least(piece.op).max(cost.time())
-            }
-        };
-        let drive = CompletedPiece {
-            op: piece.op,
-            time,
-            usual: &usual,
-            cost_ahead: sent.cost_ahead,
-            alone,
-            kind,
-        };
-        let hides =
-            (self.reservations).observe_completion(now, live.group, bytes, cost, last, drive);
-        // A flush explains the delay, so the request does not reveal hidden work.
-        if hides && !kind.varies && !self.pace.has_run_since(piece.dispatched) {
-            self.afterwork.observe_hidden_work(now);
+        if self.reservations.is_promised(live.group) {
+            self.complete_promised(now, piece, live, &sent, (cost, last, alone));
         }
         if last {
             self.turn.observe_answer(now, stream);
@@ -613,13 +602,59 @@ impl Schedule for Contracts {
 }
 
 impl Contracts {
+    /// Accounts for a piece of a promised client that completed. `cost` is the cost of the piece,
+    /// `last` is true if it was the last piece of its request, and `alone` is true if it had the
+    /// drive to itself.
+    // Not inlined, because a drive without promises never gets here.
+    #[inline(never)]
+    fn complete_promised(
+        &mut self,
+        now: Instant,
+        piece: &Piece,
+        live: &Live,
+        sent: &DispatchedWork,
+        (cost, last, alone): (Cost, bool, bool),
+    ) {
+        let (kind, window) = (self.model.kind(), &self.window);
+        let usual = || {
+            // Where far pieces may cost a seek, the shortest time of any piece is no measure for
+            // this one.
+            if kind.may_seek {
+                Span::ZERO
+            } else {
+                window.least(piece.op).max(cost.time())
+            }
+        };
+        let drive = CompletedPiece {
+            op: piece.op,
+            time: now.since(piece.dispatched),
+            usual: &usual,
+            cost_ahead: sent.cost_ahead,
+            alone,
+            kind,
+        };
+        let bytes = Bytes::from(piece.length);
+        let hides =
+            (self.reservations).observe_completion(now, live.group, bytes, cost, last, drive);
+        // A flush explains the delay, so the request does not reveal hidden work.
+        if hides && !kind.varies && !self.pace.has_run_since(piece.dispatched) {
+            self.afterwork.observe_hidden_work(now);
+        }
+    }
+
     /// Removes a piece from the work in flight. Returns the state of its request before the
     /// removal, the piece's cost, and true if the piece was the last one of its request.
+    #[expect(clippy::inline_always, reason = "once for each piece")]
+    #[inline(always)]
     fn leave_drive(&mut self, piece: &Piece, live: &Live) -> (DispatchedWork, Cost, bool) {
         let sent = &mut self.sent[piece.request as usize];
         // The cost of each single piece is not stored. An equal part for each remaining piece makes
         // the sum zero with the last one.
-        let cost = sent.cost / u64::from(live.pieces.max(1));
+        let cost = if live.pieces > 1 {
+            sent.cost / u64::from(live.pieces)
+        } else {
+            sent.cost
+        };
         sent.cost -= cost;
         let sent = *sent;
         self.flight = self.flight.saturating_sub(cost);
@@ -673,6 +708,7 @@ impl Contracts {
 
     /// Ends a round of learning on a drive with `tags` tags, and applies the results to all parts
     /// of the elevator.
+    #[inline(never)]
     fn learn(&mut self, now: Instant, round: cost::Round, tags: u32) {
         let telling = self.window.is_saturated(round) || round.fills_tags(tags);
         if let Some(parallel) = self.window.is_parallel(round) {

@@ -340,6 +340,7 @@ impl DriveCostModel {
     }
 
     /// Returns the measurements of the round that ends now.
+    #[inline(never)]
     fn close(&self) -> Round {
         let parts = self.parts();
         let all: u64 = parts.iter().sum();
