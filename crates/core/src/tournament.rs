@@ -173,9 +173,13 @@ impl Member<'_> {
     pub(crate) fn postpone(self, key: u64) {
         let ticket = self.set.ticket + 1;
         self.set.ticket = ticket;
-        let leaf = self.set.node(self.leaves[self.slot as usize]);
         let entry = Contestant::new(key, ticket, self.slot);
-        self.set.play(self.matches, leaf, self.set.played, entry);
+        if self.set.played == 0 {
+            self.set.top = entry;
+        } else {
+            let leaf = self.set.node(self.leaves[self.slot as usize]);
+            self.set.play(self.matches, leaf, self.set.played, entry);
+        }
         // Tickets must not wrap, because they decide between equal keys.
         if ticket == u32::MAX {
             self.set.renumber(self.leaves, self.matches);
