@@ -192,7 +192,7 @@ impl Contracts {
         let live = &table.requests[offer.request];
         let (request, group) = (&live.request, live.group);
         debug_assert!(offer.bytes > 0 && offer.bytes <= live.request.length - live.issued);
-        debug_assert!(offer.last == (offer.bytes == live.request.length - live.issued));
+        let last = offer.bytes == live.request.length - live.issued;
         debug_assert!(
             self.writes <= self.flight,
             "more is written than is in flight"
@@ -210,56 +210,66 @@ impl Contracts {
         // drive that may seek, every write is assumed to leave work (`DriveKind::may_seek`).
         let lingers =
             !request.op.is_read() && (request.may_be_cached() || self.model.kind().may_seek);
-        let sent = &mut self.sent[offer.request as usize];
         if self.sender != group {
             (self.sender, self.changes) = (group, self.changes.wrapping_add(1));
         }
-        if live.issued == 0 {
-            (sent.work, sent.alone) = (Cost::ZERO, Some(self.changes));
-        }
-        // The request has no other piece in the drive, so its slot may still have the values of an
-        // earlier request.
-        if live.pieces == 0 {
-            sent.cost = Cost::ZERO;
-            sent.lingers = lingers;
-        }
+        // Without a promise for the group or above it, the promises have nothing to account for.
+        let promised = self.reservations.is_promised(group);
         // The group's own work must not include this piece yet: both sums are of the time before
         // the dispatch.
         let others = (self.shares.presence(group)).observe_dispatch(offer.cost, self.flight);
-        sent.alone = sent.alone.filter(|_| others == Cost::ZERO);
-        sent.work += work;
-        sent.cost += offer.cost;
-        // Without a promise for the group or above it, the calls below have nothing to do.
-        let promised = self.reservations.is_promised(group);
-        sent.cost_ahead = if promised {
+        let cost_ahead = if promised {
             self.reservations.cost_of_others(group, self.flight)
         } else {
             self.flight
         };
-        sent.place = offer.place;
+        let sent = &mut self.sent[offer.request as usize];
+        let mut old = *sent;
+        if live.issued == 0 {
+            (old.work, old.alone) = (Cost::ZERO, Some(self.changes));
+        }
+        // The request has no other piece in the drive, so its slot may still have the values of an
+        // earlier request.
+        if live.pieces == 0 {
+            (old.cost, old.lingers) = (Cost::ZERO, lingers);
+        }
+        *sent = DispatchedWork {
+            cost: old.cost + offer.cost,
+            cost_ahead,
+            place: offer.place,
+            lingers: old.lingers,
+            work: old.work + work,
+            alone: old.alone.filter(|_| others == Cost::ZERO),
+        };
         self.flight += offer.cost;
-        if sent.lingers {
+        if old.lingers {
             self.writes += offer.cost;
             self.afterwork
                 .observe_write(now, self.afterwork_cost(offer));
             self.pace.observe_write(offer.stream, offer.cost);
             self.dirty.observe_write(offer.cost);
         }
-        if offer.last {
+        let queue = &mut self.queues[offer.stream as usize];
+        if last {
             self.queued -= 1;
-            let first = (self.links).pop_front(&mut self.queues[offer.stream as usize]);
+            let first = self.links.pop_front(queue);
             debug_assert_eq!(first, Some(offer.request));
         }
+        let is_done = queue.is_empty();
         if promised {
             let bytes = Bytes(request.op.charge(offer.bytes.into()));
-            let counts = self.requests_of(offer, request, group);
+            let counts = if last {
+                self.requests_of(offer, request, group)
+            } else {
+                0
+            };
             self.reservations
-                .observe_dispatch(now, group, bytes, offer.cost, offer.last, counts);
+                .observe_dispatch(now, group, bytes, offer.cost, last, counts);
         }
         let entity = self.shares.of_stream(offer.stream);
         let charge = self.charge_of(work, offer, request);
         self.shares.charge(now, entity, charge, offer.top);
-        if self.queues[offer.stream as usize].is_empty() {
+        if is_done {
             self.shares.deactivate(entity, !self.model.kind().may_seek);
         }
         if promised {
@@ -281,13 +291,11 @@ impl Contracts {
     }
 
     /// Returns how many requests of 4 KiB cost as much as this request, in 256ths. The number is
-    /// zero if it does not matter: for all pieces except the last one, and for groups without a
-    /// promise in requests.
+    /// zero if it does not matter: for groups without a promise in requests.
     fn requests_of(&self, offer: Offer, request: &Request, group: GroupId) -> u64 {
         // Where far pieces may cost a seek, an expensive request counts once
         // (`DriveKind::may_seek`).
-        if !offer.last
-            || u64::from(request.length) <= GRAIN
+        if u64::from(request.length) <= GRAIN
             || self.model.kind().may_seek
             || !self.reservations.promises_requests(group)
         {

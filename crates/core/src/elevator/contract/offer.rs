@@ -16,7 +16,6 @@ pub(super) struct Offer {
     pub(super) stream: u32,
     pub(super) request: u32,
     pub(super) bytes: u32,
-    pub(super) last: bool,
     pub(super) place: Locality,
     pub(super) cost: Cost,
     /// The topmost entity that is charged for the piece. Without one, the whole path up to the root
@@ -100,13 +99,12 @@ impl Contracts {
         } else {
             Locality::Far
         };
-        let (most, last) = table.piece(request);
+        let (most, _) = table.piece(request);
         let cost = self.model.cost(op, place, u64::from(most));
         let mut offer = Offer {
             stream,
             request,
             bytes: most,
-            last,
             place,
             cost,
             top: ShareEntity::NONE,
@@ -117,7 +115,7 @@ impl Contracts {
             && (cost >= PIECE_MAX.min(limit) || self.bounds_in_flight())
             && let Some(bytes) = self.cut_piece(now, live, (most, cost), limit)
         {
-            (offer.bytes, offer.last) = (bytes, false);
+            offer.bytes = bytes;
             offer.cost = self.model.cost(op, place, u64::from(bytes));
         }
         offer

@@ -40,7 +40,9 @@ const RATIO: u32 = 16;
 const ONE: i64 = 1 << RATIO;
 
 /// The place of a piece relative to the piece that was dispatched before it.
+// As wide as its neighbours in an offer, so that an offer is copied in a few words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u32)]
 pub(crate) enum Locality {
     /// The piece continues where the previous one ended, or shortly after.
     Near,
