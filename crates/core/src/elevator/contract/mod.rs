@@ -93,6 +93,21 @@ struct DispatchedWork {
     alone: Option<u32>,
 }
 
+impl DispatchedWork {
+    /// Returns the state before the next piece of a request. Its slot may still have the values of
+    /// an earlier request, or of pieces that have left the drive.
+    #[inline]
+    fn renewed(mut self, live: &Live, changes: u32, lingers: bool) -> Self {
+        if live.issued == 0 {
+            (self.work, self.alone) = (Cost::ZERO, Some(changes));
+        }
+        if live.pieces == 0 {
+            (self.cost, self.lingers) = (Cost::ZERO, lingers);
+        }
+        self
+    }
+}
+
 /// The state of the elevator for one drive.
 #[derive(Debug)]
 pub(super) struct Contracts {
@@ -224,15 +239,7 @@ impl Contracts {
             self.flight
         };
         let sent = &mut self.sent[offer.request as usize];
-        let mut old = *sent;
-        if live.issued == 0 {
-            (old.work, old.alone) = (Cost::ZERO, Some(self.changes));
-        }
-        // The request has no other piece in the drive, so its slot may still have the values of an
-        // earlier request.
-        if live.pieces == 0 {
-            (old.cost, old.lingers) = (Cost::ZERO, lingers);
-        }
+        let old = sent.renewed(live, self.changes, lingers);
         *sent = DispatchedWork {
             cost: old.cost + offer.cost,
             cost_ahead,
@@ -243,11 +250,7 @@ impl Contracts {
         };
         self.flight += offer.cost;
         if old.lingers {
-            self.writes += offer.cost;
-            self.afterwork
-                .observe_write(now, self.afterwork_cost(offer));
-            self.pace.observe_write(offer.stream, offer.cost);
-            self.dirty.observe_write(offer.cost);
+            self.take_write(now, offer);
         }
         let queue = &mut self.queues[offer.stream as usize];
         if last {
@@ -277,6 +280,15 @@ impl Contracts {
             self.reservations
                 .update_waiting(group, |g| shares.is_active(ShareEntity(g)));
         }
+    }
+
+    /// Accounts for a dispatched piece that may leave work to the drive after its completion.
+    fn take_write(&mut self, now: Instant, offer: Offer) {
+        self.writes += offer.cost;
+        self.afterwork
+            .observe_write(now, self.afterwork_cost(offer));
+        self.pace.observe_write(offer.stream, offer.cost);
+        self.dirty.observe_write(offer.cost);
     }
 
     /// Returns the cost of the work that a written piece may leave to the drive after its
