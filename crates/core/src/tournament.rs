@@ -107,6 +107,84 @@ impl Set {
     fn match_index(&self, node: u32) -> usize {
         (self.base + node / 2) as usize
     }
+
+    /// Puts an entry at a node, and plays `levels` matches with it or the respective winner.
+    #[inline]
+    fn play(
+        &mut self,
+        matches: &mut [[Contestant; 2]],
+        mut node: u32,
+        levels: u8,
+        mut entry: Contestant,
+    ) {
+        let base = self.base;
+        for _ in 0..levels {
+            let pair = &mut matches[(base + node / 2) as usize];
+            let side = node as usize % 2;
+            pair[side] = entry;
+            entry = entry.against(pair[side ^ 1]);
+            node /= 2;
+        }
+        self.top = entry;
+    }
+
+    /// Reassigns the tickets from one on, in the order of the keys, because all tickets were used.
+    #[cold]
+    fn renumber(&mut self, leaves: &mut [u32], matches: &mut [[Contestant; 2]]) {
+        // The leaves are the second half of the entries. If only one slot is active, its entry is
+        // only in `top`.
+        let row = 2 * self.base as usize + self.node(0) as usize;
+        if self.len > 1 {
+            let entries = &mut matches.as_flattened_mut()[row..row + self.len as usize];
+            entries.sort_unstable_by(|a, b| b.is_before(*a).cmp(&a.is_before(*b)));
+        }
+        for leaf in 0..self.len {
+            let old = match self.len {
+                1 => self.top,
+                _ => matches.as_flattened()[row + leaf as usize],
+            };
+            leaves[old.slot() as usize] = leaf;
+            let new = Contestant::new(old.key, leaf + 1, old.slot());
+            self.play(matches, self.node(leaf), self.played, new);
+        }
+        self.ticket = self.len;
+    }
+}
+
+/// An active member of a set.
+#[derive(Debug)]
+pub(crate) struct Member<'a> {
+    set: &'a mut Set,
+    leaves: &'a mut [u32],
+    matches: &'a mut [[Contestant; 2]],
+    slot: u32,
+}
+
+impl Member<'_> {
+    /// Returns true if no active slot of the set has a smaller key.
+    #[inline]
+    pub(crate) fn is_first(&self) -> bool {
+        self.set.top.slot() == self.slot
+    }
+
+    /// Gives the slot another key, behind the slots of equal key.
+    #[expect(clippy::inline_always, reason = "once for each level of each piece")]
+    #[inline(always)]
+    pub(crate) fn postpone(self, key: u64) {
+        let ticket = self.set.ticket + 1;
+        self.set.ticket = ticket;
+        let entry = Contestant::new(key, ticket, self.slot);
+        if self.set.played == 0 {
+            self.set.top = entry;
+        } else {
+            let leaf = self.set.node(self.leaves[self.slot as usize]);
+            self.set.play(self.matches, leaf, self.set.played, entry);
+        }
+        // Tickets must not wrap, because they decide between equal keys.
+        if ticket == u32::MAX {
+            self.set.renumber(self.leaves, self.matches);
+        }
+    }
 }
 
 /// Returns the number of places that matches of `levels` levels take up.
@@ -202,17 +280,19 @@ impl Tournaments {
     }
 
     /// Gives an active slot another key, behind the slots of equal key.
-    #[expect(clippy::inline_always, reason = "once for each level of each piece")]
-    #[inline(always)]
+    #[inline]
     pub(crate) fn postpone(&mut self, set: u32, slot: u32, key: u64) {
-        let s = &mut self.sets[set as usize];
-        s.ticket += 1;
-        let (ticket, levels) = (s.ticket, s.played);
-        let leaf = s.node(self.leaves[slot as usize]);
-        self.play(set, leaf, levels, Contestant::new(key, ticket, slot));
-        // Tickets must not wrap, because they decide between equal keys.
-        if ticket == u32::MAX {
-            self.renumber(set);
+        self.member(set, slot).postpone(key);
+    }
+
+    /// Returns access to an active member of a set.
+    #[inline]
+    pub(crate) fn member(&mut self, set: u32, slot: u32) -> Member<'_> {
+        Member {
+            set: &mut self.sets[set as usize],
+            leaves: &mut self.leaves,
+            matches: &mut self.matches,
+            slot,
         }
     }
 
@@ -239,17 +319,8 @@ impl Tournaments {
 
     /// Puts an entry at a node of a set, and plays `levels` matches with it or the respective
     /// winner.
-    #[inline]
-    fn play(&mut self, set: u32, mut node: u32, levels: u8, mut entry: Contestant) {
-        let s = &mut self.sets[set as usize];
-        for _ in 0..levels {
-            let pair = &mut self.matches[s.match_index(node)];
-            let side = node as usize % 2;
-            pair[side] = entry;
-            entry = entry.against(pair[side ^ 1]);
-            node /= 2;
-        }
-        s.top = entry;
+    fn play(&mut self, set: u32, node: u32, levels: u8, entry: Contestant) {
+        self.sets[set as usize].play(&mut self.matches, node, levels, entry);
     }
 
     /// Removes the entry at the last of several leaves and returns it.
@@ -268,30 +339,6 @@ impl Tournaments {
         let left = pair[0];
         self.play(set, node / 2, levels - 1, left);
         retired
-    }
-
-    /// Reassigns the tickets of a set from one on, in the order of the keys, because all tickets
-    /// were used.
-    #[cold]
-    fn renumber(&mut self, set: u32) {
-        let s = self.sets[set as usize];
-        // The leaves are the second half of the entries. If only one slot is active, its entry is
-        // only in `top`.
-        let row = 2 * s.base as usize + s.node(0) as usize;
-        if s.len > 1 {
-            let entries = &mut self.matches.as_flattened_mut()[row..row + s.len as usize];
-            entries.sort_unstable_by(|a, b| b.is_before(*a).cmp(&a.is_before(*b)));
-        }
-        for leaf in 0..s.len {
-            let old = match s.len {
-                1 => s.top,
-                _ => self.matches.as_flattened()[row + leaf as usize],
-            };
-            self.leaves[old.slot() as usize] = leaf;
-            let new = Contestant::new(old.key, leaf + 1, old.slot());
-            self.play(set, s.node(leaf), s.played, new);
-        }
-        self.sets[set as usize].ticket = s.len;
     }
 
     /// Moves a set to a place with room for all its members.

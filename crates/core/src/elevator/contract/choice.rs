@@ -43,7 +43,7 @@ impl Contracts {
             return match self.blocking_reservation(now, &offer, group, table) {
                 // Nothing else limits the pieces of promised clients in a crowd.
                 None if self.reservations.is_crowded()
-                    && !self.window.has_room(now, self.flight, offer.cost) =>
+                    && !self.window.has_room(self.flight, offer.cost) =>
                 {
                     Err(None)
                 }
@@ -171,9 +171,8 @@ impl Contracts {
         events: &mut Events,
     ) -> Result<Offer, RetryTime> {
         let mut offer = self.offer_by_share(now, table)?;
-        while self.waits_for_flush(now, &offer, table) {
-            self.park(offer.stream);
-            offer = self.offer_by_share(now, table)?;
+        if self.waits_for_flush(now, &offer, table) {
+            offer = self.offer_instead_of(now, offer, table)?;
         }
         // `NIL`: the piece is not dispatched for the sake of a promise.
         if let Some(group) = self.blocking_reservation(now, &offer, NIL, table) {
@@ -194,8 +193,28 @@ impl Contracts {
         Ok(offer)
     }
 
+    /// Parks the streams whose writes must wait for the next flush, beginning with that of `offer`,
+    /// and returns the next piece of another stream.
+    #[cold]
+    fn offer_instead_of(
+        &mut self,
+        now: Instant,
+        mut offer: Offer,
+        table: &Table,
+    ) -> Result<Offer, RetryTime> {
+        loop {
+            self.park(offer.stream);
+            offer = self.offer_by_share(now, table)?;
+            if !self.waits_for_flush(now, &offer, table) {
+                return Ok(offer);
+            }
+        }
+    }
+
     /// Returns the next piece of the stream whose turn it is by share, or of the stream that keeps
     /// the drive.
+    #[expect(clippy::inline_always, reason = "once for each piece")]
+    #[inline(always)]
     fn offer_by_share(&mut self, now: Instant, table: &Table) -> Result<Offer, RetryTime> {
         let Some(mut stream) = self.shares.pick(0) else {
             // All streams with queued requests may be parked.
@@ -208,7 +227,7 @@ impl Contracts {
         let entity = self.shares.of_stream(stream);
         match self.shares.absent_behind(now, entity) {
             Some(absent) => self.offer_ahead(now, stream, absent, table),
-            None => Ok(self.offer(now, stream, Cost::MAX, table)),
+            None => Ok(self.next_piece(now, stream, Cost::MAX, table)),
         }
     }
 

@@ -93,6 +93,21 @@ struct DispatchedWork {
     alone: Option<u32>,
 }
 
+impl DispatchedWork {
+    /// Returns the state before the next piece of a request. Its slot may still have the values of
+    /// an earlier request, or of pieces that have left the drive.
+    #[inline]
+    fn renewed(mut self, live: &Live, changes: u32, lingers: bool) -> Self {
+        if live.issued == 0 {
+            (self.work, self.alone) = (Cost::ZERO, Some(changes));
+        }
+        if live.pieces == 0 {
+            (self.cost, self.lingers) = (Cost::ZERO, lingers);
+        }
+        self
+    }
+}
+
 /// The state of the elevator for one drive.
 #[derive(Debug)]
 pub(super) struct Contracts {
@@ -192,7 +207,7 @@ impl Contracts {
         let live = &table.requests[offer.request];
         let (request, group) = (&live.request, live.group);
         debug_assert!(offer.bytes > 0 && offer.bytes <= live.request.length - live.issued);
-        debug_assert!(offer.last == (offer.bytes == live.request.length - live.issued));
+        let last = offer.bytes == live.request.length - live.issued;
         debug_assert!(
             self.writes <= self.flight,
             "more is written than is in flight"
@@ -210,53 +225,66 @@ impl Contracts {
         // drive that may seek, every write is assumed to leave work (`DriveKind::may_seek`).
         let lingers =
             !request.op.is_read() && (request.may_be_cached() || self.model.kind().may_seek);
-        let sent = &mut self.sent[offer.request as usize];
         if self.sender != group {
             (self.sender, self.changes) = (group, self.changes.wrapping_add(1));
         }
-        if live.issued == 0 {
-            (sent.work, sent.alone) = (Cost::ZERO, Some(self.changes));
-        }
-        // The request has no other piece in the drive, so its slot may still have the values of an
-        // earlier request.
-        if live.pieces == 0 {
-            sent.cost = Cost::ZERO;
-            sent.lingers = lingers;
-        }
+        // Without a promise for the group or above it, the promises have nothing to account for.
+        let promised = self.reservations.is_promised(group);
         // The group's own work must not include this piece yet: both sums are of the time before
         // the dispatch.
         let others = (self.shares.presence(group)).observe_dispatch(offer.cost, self.flight);
-        sent.alone = sent.alone.filter(|_| others == Cost::ZERO);
-        sent.work += work;
-        sent.cost += offer.cost;
-        sent.cost_ahead = self.reservations.cost_of_others(group, self.flight);
-        sent.place = offer.place;
+        let cost_ahead = if promised {
+            self.reservations.cost_of_others(group, self.flight)
+        } else {
+            self.flight
+        };
+        let sent = &mut self.sent[offer.request as usize];
+        let old = sent.renewed(live, self.changes, lingers);
+        *sent = DispatchedWork {
+            cost: old.cost + offer.cost,
+            cost_ahead,
+            place: offer.place,
+            lingers: old.lingers,
+            work: old.work + work,
+            alone: old.alone.filter(|_| others == Cost::ZERO),
+        };
         self.flight += offer.cost;
-        if sent.lingers {
-            self.writes += offer.cost;
-            self.afterwork
-                .observe_write(now, self.afterwork_cost(offer));
-            self.pace.observe_write(offer.stream, offer.cost);
-            self.dirty.observe_write(offer.cost);
+        if old.lingers {
+            self.take_write(now, offer);
         }
-        if offer.last {
+        let queue = &mut self.queues[offer.stream as usize];
+        if last {
             self.queued -= 1;
-            self.links
-                .remove(&mut self.queues[offer.stream as usize], offer.request);
+            let first = self.links.pop_front(queue);
+            debug_assert_eq!(first, Some(offer.request));
         }
-        let bytes = Bytes(request.op.charge(offer.bytes.into()));
-        let costly = self.is_costly(offer, request, group);
-        self.reservations
-            .observe_dispatch(now, group, bytes, offer.cost, offer.last, costly);
+        let is_done = queue.is_empty();
+        if promised {
+            let bytes = Bytes(request.op.charge(offer.bytes.into()));
+            let costly = last && self.is_costly(offer, request, group);
+            self.reservations
+                .observe_dispatch(now, group, bytes, offer.cost, last, costly);
+        }
         let entity = self.shares.of_stream(offer.stream);
         let charge = self.charge_of(work, offer, request);
         self.shares.charge(now, entity, charge, offer.top);
-        if self.queues[offer.stream as usize].is_empty() {
+        if is_done {
             self.shares.deactivate(entity, !self.model.kind().may_seek);
         }
-        let shares = &self.shares;
-        self.reservations
-            .update_waiting(group, |g| shares.is_active(ShareEntity(g)));
+        if promised {
+            let shares = &self.shares;
+            self.reservations
+                .update_waiting(group, |g| shares.is_active(ShareEntity(g)));
+        }
+    }
+
+    /// Accounts for a dispatched piece that may leave work to the drive after its completion.
+    fn take_write(&mut self, now: Instant, offer: Offer) {
+        self.writes += offer.cost;
+        self.afterwork
+            .observe_write(now, self.afterwork_cost(offer));
+        self.pace.observe_write(offer.stream, offer.cost);
+        self.dirty.observe_write(offer.cost);
     }
 
     /// Returns the cost of the work that a written piece may leave to the drive after its
@@ -275,8 +303,7 @@ impl Contracts {
     fn is_costly(&self, offer: Offer, request: &Request, group: GroupId) -> bool {
         // Where far pieces may cost a seek, the cost of a request says little about its length
         // (`DriveKind::may_seek`).
-        if !offer.last
-            || u64::from(request.length) <= GRAIN
+        if u64::from(request.length) <= GRAIN
             || self.model.kind().may_seek
             || !self.reservations.promises_requests(group)
         {
@@ -488,28 +515,8 @@ impl Schedule for Contracts {
             let work = mul_div_ceil(sent.work.as_nanos(), part, gone);
             (self.restraint).observe_completion(now, Cost::from_nanos(work));
         }
-        let (kind, window) = (self.model.kind(), &self.window);
-        let usual = || {
-            // Where far pieces may cost a seek, the shortest time of any piece is no measure for
-            // this one.
-            if kind.may_seek {
-                Span::ZERO
-            } else {
-                window.least(piece.op).max(cost.time())
-            }
-        };
-        let drive = CompletedPiece {
-            op: piece.op,
-            time,
-            usual: &usual,
-            cost_ahead: sent.cost_ahead,
-            kind,
-        };
-        let hides =
-            (self.reservations).observe_completion(now, live.group, bytes, cost, last, drive);
-        // A flush explains the delay, so the request does not reveal hidden work.
-        if hides && !kind.varies && !self.pace.has_run_since(piece.dispatched) {
-            self.afterwork.observe_hidden_work(now);
+        if self.reservations.is_promised(live.group) {
+            self.complete_promised(now, piece, live, &sent, (cost, last));
         }
         if last {
             self.turn.observe_answer(now, stream);
@@ -609,13 +616,58 @@ impl Schedule for Contracts {
 }
 
 impl Contracts {
+    /// Accounts for a piece of a promised client that completed. `cost` is the cost of the piece,
+    /// `last` is true if it was the last piece of its request, and `alone` is true if it had the
+    /// drive to itself.
+    // Not inlined, because a drive without promises never gets here.
+    #[inline(never)]
+    fn complete_promised(
+        &mut self,
+        now: Instant,
+        piece: &Piece,
+        live: &Live,
+        sent: &DispatchedWork,
+        (cost, last): (Cost, bool),
+    ) {
+        let (kind, window) = (self.model.kind(), &self.window);
+        let usual = || {
+            // Where far pieces may cost a seek, the shortest time of any piece is no measure for
+            // this one.
+            if kind.may_seek {
+                Span::ZERO
+            } else {
+                window.least(piece.op).max(cost.time())
+            }
+        };
+        let drive = CompletedPiece {
+            op: piece.op,
+            time: now.since(piece.dispatched),
+            usual: &usual,
+            cost_ahead: sent.cost_ahead,
+            kind,
+        };
+        let bytes = Bytes::from(piece.length);
+        let hides =
+            (self.reservations).observe_completion(now, live.group, bytes, cost, last, drive);
+        // A flush explains the delay, so the request does not reveal hidden work.
+        if hides && !kind.varies && !self.pace.has_run_since(piece.dispatched) {
+            self.afterwork.observe_hidden_work(now);
+        }
+    }
+
     /// Removes a piece from the work in flight. Returns the state of its request before the
     /// removal, the piece's cost, and true if the piece was the last one of its request.
+    #[expect(clippy::inline_always, reason = "once for each piece")]
+    #[inline(always)]
     fn leave_drive(&mut self, piece: &Piece, live: &Live) -> (DispatchedWork, Cost, bool) {
         let sent = &mut self.sent[piece.request as usize];
         // The cost of each single piece is not stored. An equal part for each remaining piece makes
         // the sum zero with the last one.
-        let cost = sent.cost / u64::from(live.pieces.max(1));
+        let cost = if live.pieces > 1 {
+            sent.cost / u64::from(live.pieces)
+        } else {
+            sent.cost
+        };
         sent.cost -= cost;
         let sent = *sent;
         self.flight = self.flight.saturating_sub(cost);
@@ -669,6 +721,7 @@ impl Contracts {
 
     /// Ends a round of learning on a drive with `tags` tags, and applies the results to all parts
     /// of the elevator.
+    #[inline(never)]
     fn learn(&mut self, now: Instant, round: cost::Round, tags: u32) {
         let telling = self.window.is_saturated(round) || round.fills_tags(tags);
         if let Some(parallel) = self.window.is_parallel(round) {

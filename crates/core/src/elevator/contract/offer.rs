@@ -7,7 +7,7 @@ use super::learned::cost::Locality;
 use super::promised::DispatchQuery;
 use super::unit::{Cost, ShareEntity};
 use crate::list::NIL;
-use crate::table::Table;
+use crate::table::{Live, Table};
 use crate::{Instant, Op, Span};
 
 /// A piece that could be dispatched now.
@@ -16,7 +16,6 @@ pub(super) struct Offer {
     pub(super) stream: u32,
     pub(super) request: u32,
     pub(super) bytes: u32,
-    pub(super) last: bool,
     pub(super) place: Locality,
     pub(super) cost: Cost,
     /// The topmost entity that is charged for the piece. Without one, the whole path up to the root
@@ -25,31 +24,31 @@ pub(super) struct Offer {
 }
 
 impl Contracts {
-    /// Returns the size of the next piece of a request, and true if it is the last piece. The size
-    /// is limited by the most urgent promise of another client, by [`PIECE_MAX`], and by `limit`.
-    fn cut_piece(&mut self, now: Instant, request: u32, limit: Cost, table: &Table) -> (u32, bool) {
-        let (most, last) = table.piece(request);
-        let live = &table.requests[request];
+    /// Returns the size of the next piece of a request, if the rest of it, `most` bytes at `cost`,
+    /// must be cut. The size is limited by the most urgent promise of another client, by
+    /// [`PIECE_MAX`], and by `limit`.
+    #[inline(never)]
+    fn cut_piece(
+        &mut self,
+        now: Instant,
+        live: &Live,
+        (most, cost): (u32, Cost),
+        limit: Cost,
+    ) -> Option<u32> {
         let op = live.request.op;
-        let whole = u64::from(most) <= GRAIN
-            || !matches!(op, Op::Read | Op::Write)
-            || !self.model.kind().cuts
-            || self.model.is_new();
-        if whole {
-            return (most, last);
+        if !matches!(op, Op::Read | Op::Write) || self.model.is_new() {
+            return None;
         }
         // Pieces of a realtime client are limited by `PIECE_MAX` only.
-        let portion = if self.config.bound_in_flight && !self.reservations.is_urgent(live.group) {
+        let portion = if self.bounds_in_flight() && !self.reservations.is_urgent(live.group) {
             self.reservations
                 .piece_limit(now, live.group, self.window.delay())
         } else {
             None
         };
         let portion = portion.unwrap_or(PIECE_MAX).min(PIECE_MAX).min(limit);
-        if self.model.cost(op, Locality::Far, u64::from(most)) < portion {
-            // Most requests are small enough. This check costs one multiplication, and `bytes_in` a
-            // division.
-            return (most, last);
+        if cost < portion {
+            return None;
         }
         let room = self
             .model
@@ -58,38 +57,68 @@ impl Contracts {
         let within = room.div_ceil(GRAIN).max(1) * GRAIN;
         let within = self.model.worthwhile(op, within);
         if within >= u64::from(most) {
-            return (most, last);
+            return None;
         }
         // Pieces end at multiples of the grain of the drive, so the first piece of a request that
         // does not begin at one is shorter.
         let past = (live.request.offset + u64::from(live.issued)) % GRAIN;
-        ((within - past) as u32, false)
+        Some((within - past) as u32)
+    }
+
+    /// Returns true if any promise limits the pieces of other clients.
+    #[inline]
+    fn bounds_in_flight(&self) -> bool {
+        self.config.bound_in_flight && !self.reservations.has_no_bounds()
     }
 
     /// Returns the next piece of a stream, cut so that it costs at most `limit` if that is
     /// possible.
+    #[inline(never)]
     pub(super) fn offer(&mut self, now: Instant, stream: u32, limit: Cost, table: &Table) -> Offer {
+        self.next_piece(now, stream, limit, table)
+    }
+
+    /// Returns what [`Self::offer`] returns. It is inlined where most pieces are chosen.
+    #[expect(clippy::inline_always, reason = "once for each piece")]
+    #[inline(always)]
+    pub(super) fn next_piece(
+        &mut self,
+        now: Instant,
+        stream: u32,
+        limit: Cost,
+        table: &Table,
+    ) -> Offer {
         let request = self.queues[stream as usize]
             .first()
             .expect("an active stream has a request");
-        let (bytes, last) = self.cut_piece(now, request, limit, table);
-        let live = &table.requests[request].request;
-        let offset = live.offset + u64::from(table.requests[request].issued);
+        let live = &table.requests[request];
+        let (op, offset) = (live.request.op, live.request.offset);
         // On a drive without seeks, near and far pieces have the same cost.
         let place = if self.model.kind().seeks {
-            self.turn.place(live.space, offset)
+            (self.turn).place(live.request.space, offset + u64::from(live.issued))
         } else {
             Locality::Far
         };
-        Offer {
+        let (most, _) = table.piece(request);
+        let cost = self.model.cost(op, place, u64::from(most));
+        let mut offer = Offer {
             stream,
             request,
-            bytes,
-            last,
+            bytes: most,
             place,
-            cost: self.model.cost(live.op, place, u64::from(bytes)),
+            cost,
             top: ShareEntity::NONE,
+        };
+        // Most requests are small enough. A drive on which requests are cut has far pieces only.
+        let is_large = u64::from(most) > GRAIN && self.model.kind().cuts;
+        if is_large
+            && (cost >= PIECE_MAX.min(limit) || self.bounds_in_flight())
+            && let Some(bytes) = self.cut_piece(now, live, (most, cost), limit)
+        {
+            offer.bytes = bytes;
+            offer.cost = self.model.cost(op, place, u64::from(bytes));
         }
+        offer
     }
 
     /// Returns the reservation for whose sake a piece must wait. `behind` is the reservation that
@@ -101,7 +130,7 @@ impl Contracts {
         behind: u32,
         table: &Table,
     ) -> Option<u32> {
-        if self.reservations.has_no_bounds() || !self.config.bound_in_flight {
+        if !self.bounds_in_flight() {
             return None;
         }
         self.find_blocking_reservation(now, offer, behind, table)

@@ -28,6 +28,7 @@ use crate::tree::before;
 use crate::{GroupId, Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::num::{NonZeroU32, NonZeroU64};
 
 /// Fraction bits of virtual time.
 const SHIFT: u32 = 16;
@@ -46,8 +47,10 @@ const fn virtual_time(charge: ShareCharge) -> u64 {
 /// reserved service counts against its share.
 const AHEAD_MAX: u64 = SECOND.as_nanos() << SHIFT;
 
-/// An entity: its place in the tree, its start tag, and its state.
+/// An entity: its place in the tree, its start tag, and its state. A charge reads almost all of it,
+/// so it has a cache line of its own.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct ShareNode {
     parent: u32,
     /// The set that contains this entity and its siblings of the same class, ordered by start tags.
@@ -56,13 +59,45 @@ struct ShareNode {
     start: u64,
     /// The largest lead over virtual time: [`AHEAD_MAX`] divided by the weight.
     ahead: u64,
-    weight: u32,
+    weight: NonZeroU32,
     idle_class: bool,
     /// True if the entity, or a stream below it, has a queued request.
     active: bool,
     /// True if the group has no queued request but keeps its place, because it, or a group below
     /// it, will have one soon.
     absent: bool,
+    /// Virtual times of the children of the normal class and of the idle class. The idle class has
+    /// a virtual time of its own, so that the little service that it gets does not advance the time
+    /// of others.
+    times: [u64; 2],
+    /// The weight of the child group of the normal class that was served last in its turn, and the
+    /// permitted lead over an absent group at that time.
+    last_weight: NonZeroU32,
+    last_slack: u64,
+}
+
+impl ShareNode {
+    /// Returns the lag behind virtual time that a child group keeps if it returns at once. It is as
+    /// large as the lead that the child may have had that was served last.
+    fn owed(&self) -> u64 {
+        self.last_slack / NonZeroU64::from(self.last_weight)
+    }
+
+    /// Returns the start tag after a charge of `work`, at the virtual time `present`. Service from
+    /// a reservation is charged in advance up to a limit. An entity that is beyond the limit
+    /// already keeps its tag.
+    #[inline]
+    fn advanced(&self, present: u64, work: u64) -> u64 {
+        let furthest = present.wrapping_add(self.ahead);
+        let next = (self.start).wrapping_add(work / NonZeroU64::from(self.weight));
+        if !before(furthest, next) {
+            next
+        } else if before(self.start, furthest) {
+            furthest
+        } else {
+            self.start
+        }
+    }
 }
 
 /// The tree of all groups and streams. `unit` explains the numbers of its members.
@@ -71,14 +106,8 @@ pub(super) struct Shares {
     groups: u32,
     entities: Vec<ShareNode>,
     /// Three sets for each group: its children of the normal class, those of the idle class, and
-    /// those that are absent. The idle class has a virtual time of its own, so that the little
-    /// service that it gets does not advance the time of others.
+    /// those that are absent.
     sets: Tournaments,
-    /// Virtual time of the first two sets of each group.
-    times: Vec<u64>,
-    /// For each group, the lag behind virtual time that a child keeps if it returns at once. It is
-    /// as large as the lead that the child may have had that was served last.
-    owed: Vec<u64>,
     /// The permitted lead of an entity over an absent one: the service that keeps the drive busy,
     /// in the unit of virtual time.
     slack: u64,
@@ -99,10 +128,13 @@ impl Shares {
             set: NIL,
             start: 0,
             ahead: AHEAD_MAX,
-            weight: 1,
+            weight: NonZeroU32::MIN,
             idle_class: false,
             active: false,
             absent: false,
+            times: [0; 2],
+            last_weight: NonZeroU32::MIN,
+            last_slack: 0,
         };
         Self {
             groups,
@@ -110,8 +142,6 @@ impl Shares {
             // A group is a member of two sets: one of its parent's classes, and its parent's absent
             // children.
             sets: Tournaments::new(3 * groups, groups + streams, 2 * groups + streams),
-            times: vec![0; 2 * groups as usize],
-            owed: vec![0; groups as usize],
             slack: 0,
             presence: vec![Presence::default(); groups as usize],
             absent: 0,
@@ -164,11 +194,13 @@ impl Shares {
                 self.sets.join(self.absent_below(parent));
             }
             // A new member starts at the present, like one that returns from a pause.
-            self.entities[entity.0 as usize].start = self.times[set as usize];
+            let times = self.entities[parent as usize].times;
+            self.entities[entity.0 as usize].start = times[usize::from(idle_class)];
         }
         let e = &mut self.entities[entity.0 as usize];
         (e.parent, e.set, e.idle_class) = (parent, set, idle_class);
-        (e.weight, e.ahead) = (weight, AHEAD_MAX / u64::from(weight));
+        e.weight = NonZeroU32::new(weight).expect("a share is not zero");
+        e.ahead = AHEAD_MAX / NonZeroU64::from(e.weight);
         if active {
             self.activate(now, entity, false);
         }
@@ -195,19 +227,21 @@ impl Shares {
     pub(super) fn activate(&mut self, now: Instant, entity: ShareEntity, resumes: bool) {
         let mut at = entity.0;
         while at != NIL {
-            let e = &mut self.entities[at as usize];
+            let e = &self.entities[at as usize];
             // The groups above an active entity are active already.
             if e.parent == NIL || e.active {
                 return;
             }
-            debug_assert!(e.set != NIL && e.weight > 0, "it has no place in the tree");
-            e.active = true;
-            let present = self.times[e.set as usize];
+            debug_assert!(e.set != NIL, "it has no place in the tree");
+            let above = &self.entities[e.parent as usize];
+            let present = above.times[usize::from(e.idle_class)];
             let owed = if resumes && at < self.groups && !e.idle_class {
-                self.owed[e.parent as usize]
+                above.owed()
             } else {
                 0
             };
+            let e = &mut self.entities[at as usize];
+            e.active = true;
             let least = present.wrapping_sub(owed);
             // The entity is further behind than it is owed. Or it paused for days, and its tag
             // seems to be ahead, since tags are compared as serial numbers.
@@ -303,6 +337,12 @@ impl Shares {
         if self.absent == 0 {
             return None;
         }
+        self.find_absent_behind(now, entity)
+    }
+
+    /// Walks up the path of the stream to find an absent group that the stream is ahead of.
+    #[inline(never)]
+    fn find_absent_behind(&mut self, now: Instant, entity: ShareEntity) -> Option<u32> {
         let mut at = entity.0;
         loop {
             let e = self.entities[at as usize];
@@ -311,7 +351,7 @@ impl Shares {
             }
             if let Some(absent) = self.first_absent(now, e.parent) {
                 let start = self.entities[absent as usize].start;
-                let slack = self.slack / u64::from(e.weight);
+                let slack = self.slack / NonZeroU64::from(e.weight);
                 // Members of the idle class have a virtual time of their own, which cannot be
                 // compared with that of the absent group. They always count as ahead.
                 if e.idle_class || before(start.wrapping_add(slack), e.start) {
@@ -401,9 +441,10 @@ impl Shares {
         }
     }
 
-    /// Charges a piece of the stream to it and to the groups above it, up to and including `top`.
-    /// If `top` is not above the stream, all groups up to the root are charged.
-    #[inline]
+    /// Charges a piece of an active stream to it and to the groups above it, up to and including
+    /// `top`. If `top` is not above the stream, all groups up to the root are charged.
+    // Not inlined, because the loop needs all registers.
+    #[inline(never)]
     pub(super) fn charge(
         &mut self,
         now: Instant,
@@ -412,9 +453,8 @@ impl Shares {
         top: ShareEntity,
     ) {
         let (mut at, work) = (entity.0, virtual_time(charge));
-        while let Some(parent) = self.charge_one(at, work) {
-            let e = &self.entities[at as usize];
-            if e.idle_class && e.active {
+        while let Some(parent) = self.charge_active(at, work) {
+            if self.entities[at as usize].idle_class {
                 self.restart_idle_timeout(now, at);
             }
             if at == top.0 {
@@ -428,47 +468,63 @@ impl Shares {
     /// timeout continues.
     pub(super) fn charge_flush(&mut self, entity: ShareEntity, charge: ShareCharge) {
         let (mut at, work) = (entity.0, virtual_time(charge));
-        while let Some(parent) = self.charge_one(at, work) {
+        loop {
+            let e = self.entities[at as usize];
+            let parent = if e.active {
+                self.charge_active(at, work)
+            } else {
+                self.charge_inactive(at, work)
+            };
+            let Some(parent) = parent else {
+                return;
+            };
             at = parent;
         }
     }
 
-    /// Advances the start tag of one entity by `work`, the charge in the unit of virtual time.
-    /// Returns the group above. `None` if the entity has no place in the tree, as the root.
+    /// Advances the start tag of one active entity by `work`, the charge in the unit of virtual
+    /// time. Returns the group above. `None` for the root.
     #[expect(clippy::inline_always, reason = "once for each level of each piece")]
     #[inline(always)]
-    fn charge_one(&mut self, at: u32, work: u64) -> Option<u32> {
-        let e = &mut self.entities[at as usize];
+    fn charge_active(&mut self, at: u32, work: u64) -> Option<u32> {
+        // A copy, because the compiler would read the entity again after each change of another.
+        let e = self.entities[at as usize];
         if e.parent == NIL {
             return None;
         }
-        debug_assert!(e.weight > 0, "it has no share");
-        let present = &mut self.times[e.set as usize];
+        debug_assert!(e.active, "it has no queued request");
+        let member = self.sets.member(e.set, at);
+        let above = &mut self.entities[e.parent as usize];
+        let present = &mut above.times[usize::from(e.idle_class)];
         // Virtual time follows the entities whose turn it was, and not those that a promise served
         // earlier.
-        if e.active && before(*present, e.start) && self.sets.first(e.set) == Some(at) {
+        if before(*present, e.start) && member.is_first() {
             *present = e.start;
             if at < self.groups && !e.idle_class {
-                self.owed[e.parent as usize] = self.slack / u64::from(e.weight);
+                (above.last_weight, above.last_slack) = (e.weight, self.slack);
             }
         }
-        // Service from a reservation is charged in advance up to a limit. An entity that is beyond
-        // the limit already keeps its tag.
-        let furthest = present.wrapping_add(e.ahead);
-        let next = (e.start).wrapping_add(work / u64::from(e.weight));
-        if !before(furthest, next) {
-            e.start = next;
-        } else if before(e.start, furthest) {
-            e.start = furthest;
-        }
-        let (parent, start) = (e.parent, e.start);
+        let start = e.advanced(*present, work);
+        self.entities[at as usize].start = start;
         // `postpone` is sufficient, because a start tag never falls here.
-        if e.active {
-            self.sets.postpone(e.set, at, start);
-        } else if e.absent {
-            self.sets.postpone(self.absent_below(parent), at, start);
+        member.postpone(start);
+        Some(e.parent)
+    }
+
+    /// Advances the start tag of one entity without queued requests by `work`. Returns the group
+    /// above. `None` if the entity has no place in the tree, as the root.
+    fn charge_inactive(&mut self, at: u32, work: u64) -> Option<u32> {
+        let e = self.entities[at as usize];
+        if e.parent == NIL {
+            return None;
         }
-        Some(parent)
+        let present = self.entities[e.parent as usize].times[usize::from(e.idle_class)];
+        let start = e.advanced(present, work);
+        self.entities[at as usize].start = start;
+        if e.absent {
+            self.sets.postpone(self.absent_below(e.parent), at, start);
+        }
+        Some(e.parent)
     }
 
     /// Checks that exactly the entities with queued requests, and the groups above them, are
@@ -487,7 +543,9 @@ impl Shares {
                 sums[e.parent as usize] += 1;
             }
             if e.parent != NIL {
-                let furthest = self.times[e.set as usize].wrapping_add(AHEAD_MAX);
+                let times = self.entities[e.parent as usize].times;
+                let present = times[usize::from(e.idle_class)];
+                let furthest = present.wrapping_add(AHEAD_MAX);
                 assert!(!before(furthest, e.start), "entity {at} is too far ahead");
             }
         }
@@ -547,7 +605,7 @@ impl Shares {
             .take_while(|e| !matches!(e.parent, 0 | NIL));
         path.any(|e| {
             self.sets.first(e.set).is_some_and(|first| {
-                let most = virtual_time(charge) / u64::from(e.weight);
+                let most = virtual_time(charge) / NonZeroU64::from(e.weight);
                 let start = self.entities[first as usize].start;
                 before(start.wrapping_add(most), e.start)
             })
@@ -679,7 +737,8 @@ mod tests {
             shares.charge(NOW, one, ShareCharge(1 << 40), ShareEntity::NONE);
             shares.sets.remove(0, one.0);
             shares.entities[one.0 as usize].active = false;
-            shares.times[0] = shares.times[0].wrapping_add(1 << 40 << SHIFT);
+            let time = &mut shares.entities[0].times[0];
+            *time = time.wrapping_add(1 << 40 << SHIFT);
             shares.activate(NOW, one, false);
         }
         shares.activate(NOW, other, false);

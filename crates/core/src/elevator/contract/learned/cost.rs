@@ -43,7 +43,9 @@ const ONE: i64 = 1 << RATIO;
 const PART_MAX: u64 = 1 << 40;
 
 /// The place of a piece relative to the piece that was dispatched before it.
+// As wide as its neighbours in an offer, so that an offer is copied in a few words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u32)]
 pub(crate) enum Locality {
     /// The piece continues where the previous one ended, or shortly after.
     Near,
@@ -333,6 +335,7 @@ impl DriveCostModel {
     }
 
     /// Returns the measurements of the round that ends now.
+    #[inline(never)]
     fn close(&self) -> Round {
         let parts = self.parts();
         let all: u64 = parts.iter().sum();

@@ -2,7 +2,7 @@
 //! that are behind.
 
 use super::{CompletedPiece, REQUEST, Reservation, Reservations, WorkInFlight};
-use crate::elevator::contract::constants::{DEADLINE_MAX, STANDSTILL, STRICT};
+use crate::elevator::contract::constants::{STANDSTILL, STRICT};
 use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::{Bytes, Cost};
 use crate::list::NIL;
@@ -212,7 +212,15 @@ impl Reservations {
     /// Slows down the time base of the promises at once if the drive has stalled. During a stall no
     /// reservation is chosen, and all waiting ones fall behind. Without this step, a reservation
     /// that arrives now would be served after all of them.
+    #[inline]
     pub(super) fn detect_stall(&mut self, now: Instant) {
+        if !self.behind.is_empty() {
+            self.detect_stall_of_waiting(now);
+        }
+    }
+
+    /// Slows down the time base if all waiting reservations are far behind.
+    fn detect_stall_of_waiting(&mut self, now: Instant) {
         let due = now.saturating_sub(self.late);
         let longest = self.waiting.min_start(&self.behind);
         if longest.is_some_and(|kept_until| {
@@ -231,6 +239,7 @@ impl Reservations {
     }
 
     /// Returns the reservation that is behind and has the earliest deadline.
+    #[inline]
     pub(crate) fn behind(&mut self, now: Instant) -> Option<u32> {
         // While a realtime client waits, other clients are not compensated for earlier deficits at
         // its expense.
@@ -241,6 +250,14 @@ impl Reservations {
             }
             return None;
         }
+        self.first_behind(now, may_reset)
+    }
+
+    /// Returns the reservation that is behind and has the earliest deadline, if any waits. With
+    /// `may_reset`, the time base stops lagging once no reservation is behind.
+    // Not inlined, because a drive without promises never gets here.
+    #[inline(never)]
+    fn first_behind(&mut self, now: Instant, may_reset: bool) -> Option<u32> {
         let at = |late| now.saturating_sub(late).as_nanos();
         let found = self.waiting.first_eligible(&self.behind, at(self.late));
         let Some(group) = found else {
