@@ -217,8 +217,8 @@ constants! {
             "without the rule: a disk with writes in its cache reaches 80 % instead of 93 % of \
              its throughput under `none`";
         /// A request reveals hidden work if it took this much longer than the next two multiples of
-        /// its usual time. A flush reveals hidden work if it took this much longer than the first of
-        /// these multiples of the shortest flush.
+        /// its usual time. A flush reveals hidden work if it took this much longer than the first
+        /// of these multiples of the shortest flush.
         HIDDEN: Span = Span::from_micros(500), "ns",
             "a quarter: T +6, B +1; four times: P +1, T -2, B -2";
         /// Multiple of its usual time after which a request reveals hidden work if it had the drive

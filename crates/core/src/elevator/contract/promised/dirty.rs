@@ -142,8 +142,8 @@ mod tests {
             dirty.on_flush_end(Instant::ZERO, Span::from_millis(20), behind);
             bounded += u32::from(dirty.bound < Cost::MAX);
         }
-        // Of three flushes, two set the limit: to 0.25 ms (a quarter of 1 ms) and 0.125 ms, which is
-        // 1/8 of the writes. The third gives it up.
+        // Of three flushes, two set the limit: to 0.25 ms (a quarter of 1 ms) and 0.125 ms, which
+        // is 1/8 of the writes. The third gives it up.
         assert!(bounded <= 67, "{bounded}");
     }
 }
