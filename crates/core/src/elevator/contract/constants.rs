@@ -75,8 +75,12 @@ constants! {
         /// the sectors of drives need it.
         GRAIN: u64 = 4096, "bytes", "not measured, the format of drives sets it";
         /// Part of the newest sample in a moving average: think times, outstanding requests,
-        /// latencies and durations of flushes.
-        AVERAGE_PART: u64 = 8, "1/n", "not measured";
+        /// latencies and durations of flushes. The limit of written data grows by this part with
+        /// each flush that is short enough, and is given up if it is less than this part of the
+        /// data that were written.
+        AVERAGE_PART: u64 = 8, "1/n",
+            "for the limit of written data, a quarter or four times as much: no count changed; \
+             other uses: not measured";
     }
     "costs" {
         /// For the first estimate, a drive with a lower stated bandwidth, or without one, is assumed
@@ -172,8 +176,8 @@ constants! {
         HIDDEN_FAR_PART: u64 = 2, "1/n",
             "without the rule: a disk with writes in its cache reaches 80 % instead of 93 % of \
              its throughput under `none`";
-        /// A request reveals hidden work if it took this much longer than `HIDDEN_TIMES` times its
-        /// usual time.
+        /// A request or a flush reveals hidden work if it took this much longer than `HIDDEN_TIMES`
+        /// times its usual time, or the time of the shortest flush.
         HIDDEN: Span = Span::from_micros(500), "ns",
             "a quarter: T +6, B +1; four times: P +1, T -2, B -2";
         /// Multiple of its usual time after which a request reveals hidden work. Other pieces may
@@ -253,8 +257,6 @@ constants! {
         /// A flush is delayed for at most this many times the duration of a flush, so that flushes
         /// get at least 1/17 of the time of the drive.
         HOLD_FACTOR: u64 = 16, "times", "a quarter: T +1; four times: 0";
-        /// A flush that takes this much longer than the shortest one had data to write.
-        WROTE_NS: u64 = 1_000_000, "ns", "a quarter or four times as much: no count changed";
         /// Part by which the shortest duration of a flush grows with each flush, so that a slower
         /// drive is noticed.
         LEAST_GROWTH: u64 = 64, "1/n", "not measured";
@@ -262,16 +264,9 @@ constants! {
         SYNC_LOOKED_AT: usize = 32, "reservations",
             "4: readers next to 16 clients that sync get less than 45 %";
         /// A flush may take this part of the time that a promise leaves between two flushes, or of
-        /// the period of a client that waits.
+        /// the period of a client that waits. The limit of written data falls at least to this part
+        /// with each flush that takes longer.
         FLUSH_PART: u64 = 2, "1/n", "not measured";
-        /// Part by which the limit of written data grows with each flush that is short enough.
-        GROW_DIVISOR: u64 = 8, "1/n", "a quarter or four times as much: no count changed";
-        /// Part to which this limit falls at least with each flush that is too long, so that it is
-        /// soon given up if the writes of the client alone are too much.
-        SHRINK_DIVISOR: u64 = 2, "1/n", "not measured";
-        /// A smaller limit of written data is not useful: the flushes are long for another reason.
-        WRITTEN_MIN: Cost = Cost::from_nanos(100_000), "ns",
-            "a quarter or four times as much: same decisions";
         /// Assumed time between two flushes of a client without a promise.
         CYCLE_OF_ANOTHER: Span = Span::from_millis(100), "ns",
             "without it, a client that is promised 400 kB/s gets 330 kB/s next to a client that \

@@ -710,6 +710,7 @@ impl Contracts {
             self.dirty.on_flush_end(now, now.since(dispatched), synced);
         }
         self.reservations.observe_flush_end(now, live.group);
+        self.restraint.observe_flush(now, dispatched);
         self.spoil_round_for_flush();
         if self.pace.running() == 0 {
             self.reservations.forget_flushes();

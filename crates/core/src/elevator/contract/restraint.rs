@@ -10,10 +10,12 @@
 //! is measured as the cost of whole requests, so that cutting them does not count as work. To find
 //! the speed without restraint, the whole window is open in two of every 32 rounds. (Shen and
 //! Park's scheduler for flash, ATC 2013, throttles dispatch to a fixed depth, which is right for
-//! one drive and one load.)
+//! one drive and one load.) The time in which only a flush keeps the drive busy is left out of a
+//! round, because it depends on what was written before.
 //!
 //! The callers use [`Restraint::bound`] before they dispatch a piece, and
-//! [`Restraint::observe_completion`] for each piece that completes.
+//! [`Restraint::observe_completion`] for each piece that completes. They use
+//! [`Restraint::observe_flush`] for each flush that ends.
 
 use super::constants::{
     BUSY, CREDIT_MAX, FIRST, FREE, GAIN_PART, PART_GROWTH, RESTRAINED, RESTRAINED_LONGER, ROUND,
@@ -41,6 +43,8 @@ pub(super) struct Restraint {
     credit: i64,
     /// Beginning of the current round.
     since: Instant,
+    /// The time of the last completion in the current round, of a piece or of a flush.
+    last: Instant,
     /// Minimum length of the current round.
     round: Span,
     /// Cost completed in the current round.
@@ -99,9 +103,17 @@ impl Restraint {
         self.counts = false;
     }
 
+    /// Accounts for a flush that began at `begun` and ends now. The time since then in which
+    /// nothing completed does not count, because the flush has kept the drive from its other work.
+    pub(super) fn observe_flush(&mut self, now: Instant, begun: Instant) {
+        self.since += now.since(begun.max(self.last).max(self.since));
+        self.last = now;
+    }
+
     /// Accounts for a piece that completed. `work` is the cost of its part of the uncut request.
     pub(super) fn observe_completion(&mut self, now: Instant, work: Cost) {
         self.work += work;
+        self.last = now;
         let lasted = now.since(self.since);
         if lasted < self.round {
             return;
@@ -197,6 +209,28 @@ mod tests {
         // A client that would get 7 % more is not worth any.
         play(&mut restraint, 400, 7, speed);
         assert_eq!(play(&mut restraint, 400, 7, speed), 100);
+    }
+
+    #[test]
+    fn the_time_of_a_flush_does_not_count_as_lost_speed() {
+        let (mut restraint, mut now) = (Restraint::new(15), Instant::ZERO);
+        for _ in 0..100 {
+            let holds = restraint
+                .bound(now, Cost::from_nanos(WHOLE), u32::MAX)
+                .is_some();
+            let begun = now + Span::from_millis(2);
+            for n in 0..10 {
+                now += Span::from_millis(1);
+                restraint.observe_completion(now, Cost::from_nanos(1_000_000));
+                // A piece completes 1 ms after the beginning of the flush, which lasts for 30 ms.
+                if holds && n == 2 {
+                    now += Span::from_millis(29);
+                    restraint.observe_flush(now, begun);
+                }
+            }
+        }
+        // Restraint costs nothing, so the part has become zero.
+        assert_eq!(restraint.part, 0);
     }
 
     #[test]

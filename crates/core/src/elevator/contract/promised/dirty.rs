@@ -13,9 +13,7 @@
 //! The limit grows again with each flush that is short enough. It is given up if the flushes are
 //! long for another reason than the writes of others.
 
-use crate::elevator::contract::constants::{
-    FLUSH_PART, GROW_DIVISOR, SECOND, SHRINK_DIVISOR, STRICT, WRITTEN_MIN,
-};
+use crate::elevator::contract::constants::{AVERAGE_PART, FLUSH_PART, SECOND, STRICT};
 use crate::elevator::contract::unit::Cost;
 use crate::time::mul_div_floor;
 use crate::{Instant, Span};
@@ -68,15 +66,15 @@ impl DirtyLimit {
         self.synced = now;
         let allowed = synced.cycle / FLUSH_PART;
         if time <= allowed || synced.lag <= STRICT {
-            self.bound = self.bound.saturating_add(self.bound / GROW_DIVISOR);
-        // So few writes cannot make a flush long, so it is long for another reason.
-        } else if self.bound <= WRITTEN_MIN || self.before == Cost::ZERO {
+            self.bound = self.bound.saturating_add(self.bound / AVERAGE_PART);
+        // Most of these writes were not subject to the limit, so it does not make flushes short.
+        } else if self.bound <= self.before / AVERAGE_PART || self.before == Cost::ZERO {
             self.bound = Cost::MAX;
         } else {
             let bears = mul_div_floor(self.before.as_nanos(), allowed.as_nanos(), time.as_nanos());
-            // If the client's own writes are too much, no limit of others helps. Halving the limit
-            // at least leads soon to the smallest one, and then it is given up.
-            self.bound = Cost::from_nanos(bears).min(self.bound / SHRINK_DIVISOR);
+            // If the client's own writes are too much, no limit of others helps. With at least this
+            // decrease, the limit is soon a small part of these writes, and then it is given up.
+            self.bound = Cost::from_nanos(bears).min(self.bound / FLUSH_PART);
         }
     }
 
@@ -144,8 +142,8 @@ mod tests {
             dirty.on_flush_end(Instant::ZERO, Span::from_millis(20), behind);
             bounded += u32::from(dirty.bound < Cost::MAX);
         }
-        // Of four flushes, three set the limit: to 0.25 ms (a quarter of 1 ms), 0.125 ms and 0.0625
-        // ms. The fourth gives it up.
-        assert!(bounded <= 75, "{bounded}");
+        // Of three flushes, two set the limit: to 0.25 ms (a quarter of 1 ms) and 0.125 ms, which
+        // is 1/8 of the writes. The third gives it up.
+        assert!(bounded <= 67, "{bounded}");
     }
 }

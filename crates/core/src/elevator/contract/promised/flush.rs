@@ -18,7 +18,9 @@
 //! is charged the shortest duration of a flush, and a part of the remaining duration. The part
 //! corresponds to its own writes since the previous flush.
 
-use crate::elevator::contract::constants::{HOLD_FACTOR, LEAST_GROWTH, SECOND, WROTE_NS};
+use crate::elevator::contract::constants::{
+    HIDDEN, HIDDEN_TIMES, HOLD_FACTOR, LEAST_GROWTH, SECOND,
+};
 use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::Cost;
 use crate::time::mul_div_floor;
@@ -91,7 +93,7 @@ impl FlushPace {
 
     /// Returns true if a flush that took `time` had to write out earlier writes.
     pub(crate) fn had_to_write(&self, time: Span) -> bool {
-        time.as_nanos() > self.least.saturating_add(WROTE_NS)
+        time > Span::from_nanos(self.least).saturating_mul(HIDDEN_TIMES) + HIDDEN
     }
 
     /// Returns true if no flush has run for the duration of a flush.
