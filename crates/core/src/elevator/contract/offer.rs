@@ -160,7 +160,6 @@ impl Contracts {
             delay: self.window.delay(),
             kind: self.model.kind(),
             behind,
-            crowded: self.reservations.is_crowded(),
             new: self.model.is_new() && now.since(began) < HELD_MAX,
             lag: lag.saturating_mul(REALTIME_LAG),
             overdue: waited >= HELD_MAX,

@@ -82,8 +82,6 @@ pub(crate) struct DispatchQuery {
     pub(crate) lag: Span,
     /// True while too little is known about the drive.
     pub(crate) new: bool,
-    /// True if no promise reserves the drive ([`Reservations::is_crowded`]).
-    pub(crate) crowded: bool,
     /// True if the piece has waited for so long that clients which cannot be served in time must
     /// let it pass.
     pub(crate) overdue: bool,
@@ -272,9 +270,6 @@ impl Reservations {
     ) -> Option<u32> {
         self.expire_bounds(now);
         self.learning = query.new;
-        if query.crowded && !query.new {
-            return None;
-        }
         let due = now.saturating_sub(self.late).as_nanos();
         // An interference of at most `INTERFERENCE_MAX` bounds the delay. So a reservation with a
         // later start than this cannot be made late by the work.
@@ -282,6 +277,8 @@ impl Reservations {
         let far = due.saturating_add(all.saturating_mul(INTERFERENCE_MAX));
         // A piece that serves a promise waits only for promises with an earlier latest start.
         let limit = match query.behind {
+            // In a crowd, only realtime clients limit others.
+            _ if self.crowded && !query.new => 0,
             NIL => far,
             behind => far.min(self.table[behind as usize].latest_start().as_nanos()),
         };
@@ -396,7 +393,7 @@ impl Reservations {
     pub(super) fn update_load(&mut self, at: u32, bytes: Bytes, cost: Cost, kind: &DriveKind) {
         let r = &mut self.table[at as usize];
         let old = r.load;
-        r.load = if kind.may_seek || r.realtime || !r.latency.reachable {
+        r.load = if kind.may_seek || kind.varies || r.realtime || !r.latency.reachable {
             PromiseLoad::default()
         } else {
             let part = |time: Span, of: Span| {
