@@ -318,9 +318,10 @@ impl Reservations {
         let found = first.take(LOOKED_AT).find(|&g| !self.is_within(group, g))?;
         let r = &self.table[found as usize];
         let delay = Cost::of(delay);
-        let room = if r.realtime {
-            Cost::of(r.latency.solo) + delay
-        } else if r.latency.reachable {
+        if r.realtime {
+            return Some((Cost::of(r.latency.solo) + delay) / PIECE_PARTS);
+        }
+        let room = if r.latency.reachable {
             r.bearable(r.spare(), false)
         } else {
             r.room_beside_latency()
