@@ -25,7 +25,7 @@ use crate::tools::certificates::{TestCertificates, have_openssl};
 use crate::tools::metrics::MetricsSnapshot;
 use crate::tools::program::{have, program_named, run};
 use crate::tools::raw::{PATIENCE, Raw, RawStream, closes, header};
-use crate::tools::{TestSite, log, pattern, process, until, uri};
+use crate::tools::{Temp, TestSite, log, pattern, process, until, uri};
 
 /// The size of a volume in bytes.
 const SIZE: usize = 40 << 20;
@@ -511,4 +511,27 @@ fn a_client_that_reads_nothing_or_vanishes_leaves_no_thread() {
     drop((deaf, silent, client));
     until("the threads end", || threads() == 0);
     assert!(site.server.shutdown());
+}
+
+#[test]
+fn allow_also_restricts_the_socket_for_virtual_machines() {
+    let sockets = Temp::new();
+    let user = rustix::process::geteuid().as_raw();
+    let disk = |name: &str, user: u32| {
+        let path = sockets.path().join(name);
+        let listen = format!("listen = {{ vhost = \"{}\" }}", path.display());
+        volume(name, &format!("{listen}\nallow = [\"user:{user}\"]"))
+    };
+    let site = site("", &[disk("own", user), disk("other", user + 1)]);
+    let greet = |name: &str| {
+        let address = ListenAddress::Unix(sockets.path().join(name));
+        let mut stream = RawStream::connect(&address).unwrap();
+        // GET_FEATURES of vhost-user: request 1, version 1, no payload.
+        let message = [1u32, 1, 0].map(u32::to_ne_bytes);
+        stream.write_all(message.as_flattened()).unwrap();
+        stream
+    };
+    greet("own").read_exact(&mut [0; 12]).unwrap();
+    assert!(closes(&mut greet("other")));
+    assert!(refused(&site, "allow") >= 1.0);
 }

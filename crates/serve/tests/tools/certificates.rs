@@ -1,4 +1,4 @@
-//! TestCertificates for tests, which OpenSSL makes.
+//! Certificates for tests, which OpenSSL makes.
 
 use std::path::{Path, PathBuf};
 
