@@ -1,6 +1,7 @@
 //! The log of a reload: each change in the words of the file.
 
-use crate::field::{Difference, Mirror, Values, differences};
+use crate::field::{Difference, Mirror, Values, differences, value};
+use crate::key::{LISTEN, Tls};
 use crate::server::{Server, ServerDrive, Tenant, Volume};
 use crate::text::path;
 use std::collections::BTreeMap;
@@ -20,6 +21,12 @@ pub fn changes(old: &Server, new: &Server) -> Vec<String> {
         let at = path("drive", &now.name);
         all.extend(differences(&at, capacity(was), capacity(now)));
     }
+    // Of the addresses, a reload can change only the certificates.
+    let tls = |server: &Server| {
+        let tls = server.listen.tls.as_ref();
+        vec![("tls", value(&LISTEN, "tls", &tls.map(Tls::values)))]
+    };
+    all.extend(differences("listen", tls(old), tls(new)));
     all.extend(differences("server", old.values(), new.values()));
     let name = |tenant: &Tenant| tenant.name.clone();
     let tenants = [&old.tenants[..], &new.tenants];

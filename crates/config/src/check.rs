@@ -2,12 +2,14 @@
 //! sum of promises.
 
 use crate::admission;
+use crate::allow::{Allow, ClientCertificates, VolumeTls};
 use crate::document::Document;
+use crate::listen::ListenAddress;
 use crate::nearest;
 use crate::plan::{PER_STREAM_RESERVED, streams};
 use crate::policy::UnkeptPart;
 use crate::problem::Problem;
-use crate::read::Draft;
+use crate::read::{Draft, is_local};
 use crate::server::{
     ContractHolder, Server, ServerDrive, Tenant, Volume, is_promised, promise_key,
 };
@@ -37,6 +39,8 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
     }
     check_storage_conflicts(doc, &draft.server);
     check_shared_minimums(doc, draft);
+    check_tls(doc, draft);
+    check_open_addresses(doc, draft);
     let server = &draft.server;
     let tenants = tenants(server);
     for volume in &server.volumes {
@@ -57,6 +61,77 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
         }
     }
 }
+
+/// Reports volumes whose rules for clients require TLS that the server does not offer.
+fn check_tls(doc: &mut Document<'_>, draft: &Draft) {
+    let server = &draft.server;
+    let tls = server.listen.tls.as_ref();
+    // A wrong table was already reported.
+    let is_missing = tls.is_none() && !doc.is_written("listen.tls");
+    let has_ca = tls.is_some_and(|tls| tls.client_ca.is_some());
+    for volume in &server.volumes {
+        let at = path("volume", &volume.name);
+        if !draft.is_sound(&at) {
+            continue;
+        }
+        if volume.tls == VolumeTls::Required && is_missing {
+            let help = "add [listen.tls] with certificate and key, or remove it";
+            doc.report_key(
+                &join(&at, "tls"),
+                "\"required\" requires [listen.tls]",
+                help,
+            );
+        }
+        let by_certificate = |allow: &&Allow| matches!(allow, Allow::Certificate(_));
+        if let Some(entry) = volume.allow.iter().find(by_certificate)
+            && (is_missing || tls.is_some() && !has_ca)
+        {
+            let what = format!(
+                "{} requires client_ca in [listen.tls]",
+                quoted(&entry.to_string())
+            );
+            let help = "set client_ca = \"/etc/weir/tls/ca-cert.pem\" in [listen.tls], or remove the entry";
+            doc.report_key(&join(&at, "allow"), what, help);
+        }
+    }
+}
+
+/// Reports addresses that other machines can reach if a volume admits every client.
+fn check_open_addresses(doc: &mut Document<'_>, draft: &Draft) {
+    let server = &draft.server;
+    let listen = &server.listen;
+    if listen.insecure {
+        return;
+    }
+    let identifies = listen.tls.as_ref().is_some_and(|tls| {
+        tls.client_ca.is_some() && tls.client_certificates == ClientCertificates::Required
+    });
+    // TLS alone encrypts, but it does not identify the client.
+    let mut open = server.volumes.iter().filter(|volume| {
+        let secured = identifies && volume.tls == VolumeTls::Required;
+        volume.allow.is_empty() && !secured && draft.is_sound(&path("volume", &volume.name))
+    });
+    let Some(first) = open.next() else { return };
+    let others = match open.count() {
+        0 => String::new(),
+        1 => " and 1 other volume".to_owned(),
+        n => format!(" and {n} other volumes"),
+    };
+    for (number, address) in listen.nbd.iter().enumerate() {
+        let ListenAddress::Tcp(address) = address else {
+            continue;
+        };
+        if !is_local(*address) {
+            let what = format!(
+                "\"{address}\" can be reached from other machines, but {}{others} would admit every client",
+                path("volume", &first.name)
+            );
+            doc.report_key(&format!("listen.nbd[{number}]"), what, OPEN_HELP);
+        }
+    }
+}
+
+const OPEN_HELP: &str = "use \"127.0.0.1\" or a Unix socket, or set allow in each volume, for example allow = [\"address:192.0.2.0/24\"], or set tls = \"required\" in each volume and client_ca in [listen.tls]";
 
 /// Returns true if the volumes of a modelled drive, which are placed one after the other, fit on
 /// it.

@@ -227,6 +227,11 @@ impl<'a> Document<'a> {
         self.places.keys.insert(entry.path.clone(), place);
     }
 
+    /// Returns true if a key such as `listen.tls` is in the file, valid or not.
+    pub(crate) fn is_written(&self, key: &str) -> bool {
+        self.places.keys.contains_key(key)
+    }
+
     /// Records the place of each key, and reports the keys that are not among `keys`. `called`
     /// names the kind of table in messages.
     pub(crate) fn check_keys(&mut self, table: &ShapedTable<'a>, called: &str, keys: &[&str]) {

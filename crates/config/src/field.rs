@@ -1,5 +1,6 @@
 //! Values of keys by their Rust types: how a type is read, its default, and how it is printed.
 
+use crate::allow::Allow;
 use crate::document::{Document, KeyEntry, ShapedTable};
 use crate::key::{DefaultValue, KeyDeclaration, KeyKind};
 use crate::listen::{Id, ListenAddress, SocketOwner};
@@ -219,6 +220,7 @@ shows! {
     PathBuf: |path, _key| Some(PrintedValue::Text(path.display().to_string()));
     SocketAddr: |address, _key| Some(PrintedValue::Unit(address.to_string()));
     ListenAddress: |address, _key| Some(PrintedValue::Text(address.to_string()));
+    Allow: |allow, _key| Some(PrintedValue::Text(allow.to_string()));
     Id: |id, _key| Some(PrintedValue::Text(id.to_string()));
     // The default depends on the user that runs the server, so it is not written.
     SocketOwner: |owner, _key| (*owner != SocketOwner::default()).then(|| PrintedValue::Text(owner.to_string()));

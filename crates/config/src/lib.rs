@@ -38,6 +38,7 @@ macro_rules! built_in {
 }
 
 mod admission;
+mod allow;
 pub mod apply;
 mod changes;
 mod check;
@@ -80,10 +81,11 @@ mod value;
 mod words;
 
 pub use admission::explain;
+pub use allow::{Allow, ClientCertificates, Network, VolumeTls};
 pub use changes::changes;
 pub use check::warnings;
 pub use file::text as file_text;
-pub use key::{DriveLimits, Gateways, Limits, Listen, Manage, contract_keys};
+pub use key::{DriveLimits, Gateways, Limits, Listen, Manage, Tls, contract_keys};
 pub use listen::{Id, ListenAddress, SocketOwner};
 pub use load::{load, load_again, parse, parse_again};
 pub use measured::rounded;

@@ -44,9 +44,10 @@ pub struct DriveReload {
 /// any order.
 ///
 /// While the server runs, contracts and capacities can change, volumes and tenants can be added and
-/// removed, volumes can grow, and their keys `ublk` and `shared` can change. Listeners, limits on
-/// connections, drives with their policies and shapes, and all other keys of a volume need a
-/// restart. Whether a volume can grow also depends on its storage, which is not checked here.
+/// removed, volumes can grow, their keys `ublk`, `shared`, `tls` and `allow` can change, and so can
+/// the certificates for TLS. Listeners, limits on connections, drives with their policies and
+/// shapes, and all other keys of a volume need a restart. Whether a volume can grow also depends on
+/// its storage, which is not checked here.
 ///
 /// # Errors
 /// Everything in `new` that needs a restart. In that case, no part of `new` may be applied.
@@ -118,7 +119,7 @@ const DRIVES_STAY: &str = "restart the server to remove the drive, or add it to 
 
 /// The keys of volumes that a running server can change, in addition to those of contracts. The
 /// rule for sizes is checked separately.
-const LIVE: [&str; 3] = ["size", "ublk", "shared"];
+const LIVE: [&str; 5] = ["size", "ublk", "shared", "tls", "allow"];
 
 /// Collects the changes that need a restart.
 struct RestartChecks<'a> {
@@ -168,8 +169,10 @@ impl RestartChecks<'_> {
 
     fn server(&mut self) {
         let both = [self.old, self.new];
-        // `insecure` permits an address. The addresses themselves are compared.
-        self.values("listen", both.map(|s| s.listen.values()), &["insecure"]);
+        // `insecure` permits an address. The addresses themselves are compared. A handshake uses
+        // the certificates that are in force when TLS begins.
+        let live = ["insecure", "tls"];
+        self.values("listen", both.map(|s| s.listen.values()), &live);
         self.values("manage", both.map(|s| s.manage.values()), &[]);
         let gateways = both.map(|s| match &s.gateways {
             Some(gateways) => gateways.values(),

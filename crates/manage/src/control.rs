@@ -21,7 +21,7 @@ use crate::error::RequestRefusal;
 use crate::file::ConfigFile;
 use crate::journal::{ChangeJournal, UndoData};
 use crate::now_ms;
-use crate::reach::Reach;
+use crate::reach::{self, Reach};
 
 /// The kinds of tables that have names and an `ETag` of their own.
 pub(crate) const KINDS: [&str; 3] = ["drive", "tenant", "volume"];
@@ -346,6 +346,9 @@ impl ControlState {
         })?;
         if how.confined {
             self.reach.check(&config)?;
+            with_server(&self.server, |server| {
+                reach::check_certificates(server.config(), &config)
+            })?;
         }
         let rooms = rooms(&config);
         let mut outcome = Outcome {

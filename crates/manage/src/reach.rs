@@ -104,6 +104,24 @@ impl Reach {
     }
 }
 
+/// Checks that a configuration names the same certificates as the running one. Otherwise, a client
+/// could make the server read any file, or accept certificates of another authority.
+///
+/// # Errors
+/// Returns 403 if the certificates differ.
+pub(crate) fn check_certificates(running: &Server, config: &Server) -> Result<(), RequestRefusal> {
+    if running.listen.tls == config.listen.tls {
+        return Ok(());
+    }
+    let message = "can be changed only by root and the server's own user".to_owned();
+    let help = "change it in the configuration file, and reload the server".to_owned();
+    let problem = config.problem("listen.tls", message, Some(help));
+    Err(RequestRefusal {
+        status: StatusCode::FORBIDDEN,
+        ..RequestRefusal::problems(&[problem])
+    })
+}
+
 /// Returns the directories of the volumes' files, except the root directory, which would permit
 /// everything.
 fn directories(config: &Server) -> Vec<PathBuf> {

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod acceptor;
+mod access;
 pub mod backend;
 mod clock;
 mod created;
@@ -34,6 +35,7 @@ mod server;
 mod setup;
 mod shard;
 mod slab;
+mod tls;
 mod watch;
 
 pub use acceptor::number;

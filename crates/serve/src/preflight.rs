@@ -19,6 +19,7 @@ use crate::holder::Holder;
 use crate::server::{self, ServerOptions};
 use crate::setup;
 use crate::shard::SPACES_MAX;
+use crate::tls::Certificates;
 
 /// The obstacles to a server with this configuration on this machine, at the time of the check.
 #[derive(Debug, Default)]
@@ -61,6 +62,17 @@ pub fn preflight(config: &Server) -> Preflight {
     if let Some(mut problem) = front::ublk::look(config) {
         let certain = !front::ublk::has_driver() || as_root(&mut problem);
         found.add(problem, certain);
+    }
+    if let Some(Err(problem)) = config.listen.tls.as_ref().map(Certificates::read) {
+        let forbidden = problem.forbidden;
+        let mut problem = setup::tls_problem(config, problem);
+        let certain = !forbidden || as_root(&mut problem);
+        found.add(problem, certain);
+    }
+    for volume in &config.volumes {
+        if let Err(problem) = setup::access(config, volume) {
+            found.add(problem, true);
+        }
     }
     found.check_shared_storage(config);
     found.check_free_space(config);

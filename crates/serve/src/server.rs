@@ -18,6 +18,7 @@ use weir_config::{DrivePlan, ListenAddress, Problem, Volume};
 use weir_uring::Backend as RingKind;
 
 use crate::acceptor::{self, Door, ExportTable, ListenRefusal, Listener, Sockets};
+use crate::access::Refusals;
 use crate::backend::{self, StorageOpener};
 use crate::clock::ServerClock;
 use crate::doors::{self, Doors};
@@ -27,6 +28,7 @@ use crate::parts::Parts;
 use crate::record::RecordingThread;
 use crate::setup;
 use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, ShardSetup};
+use crate::tls::TlsOffer;
 use crate::watch::ServerMonitor;
 
 use crate::error::{ReloadError, StartError};
@@ -93,6 +95,8 @@ pub struct LiveServer {
     drain: Duration,
     storage: StorageOpener,
     log_dropped: Arc<AtomicU64>,
+    tls: Arc<TlsOffer>,
+    refusals: Arc<Refusals>,
 }
 
 impl LiveServer {
@@ -110,7 +114,9 @@ impl LiveServer {
         // If a step below fails, files and sockets that these steps have created are removed when
         // their values are dropped.
         let mut opened = setup::open(config, options.storage, shards)?;
-        let doors = listen(config)?;
+        let certificates = setup::certificates(config).map_err(StartError::Config)?;
+        let tls = Arc::new(TlsOffer::new(certificates, config.limits.connections));
+        let doors = listen(config, &tls)?;
         // Another crate serves these sockets. They are opened here, because an address that is in
         // use must refuse the start (docs/decisions/management-server.md).
         let mut management = Doors::open(config)
@@ -126,7 +132,9 @@ impl LiveServer {
         let mut devices = Devices::new(boxes.clone(), Arc::clone(&next), rooms);
         // These two steps come last among those that can fail, because they are the first that let
         // clients in.
-        let started = acceptor::spawn(doors, table, boxes, config.limits, (clock, next));
+        let refusals = Arc::<Refusals>::default();
+        let counts = Arc::clone(&refusals);
+        let started = acceptor::spawn(doors, table, boxes, config.limits, (clock, next), counts);
         let acceptor = started.map_err(StartError::Thread)?;
         if let Err(problem) = devices.start(config, &opened.exports) {
             devices.end(options.drain);
@@ -152,6 +160,8 @@ impl LiveServer {
             drain: options.drain,
             storage: options.storage,
             log_dropped: Arc::clone(&options.log_dropped),
+            tls,
+            refusals,
         })
     }
 
@@ -185,6 +195,7 @@ impl LiveServer {
                 .chain([self.acceptor.alive.clone()])
                 .collect(),
             log_dropped: Arc::clone(&self.log_dropped),
+            refusals: Arc::clone(&self.refusals),
         }
     }
 
@@ -226,6 +237,8 @@ impl LiveServer {
         // which the shards complete.
         self.devices.end(self.drain);
         let ended = end_shards(&mut self.shards, self.drain);
+        // The last replies are still on their way through the threads of TLS connections.
+        self.tls.wait(self.drain);
         end_records(&mut self.records, self.drain);
         ended
     }
@@ -334,7 +347,7 @@ pub(crate) fn shard_count(config: &weir_config::Server, options: &ServerOptions)
 }
 
 /// Opens all client addresses. No client is accepted before the acceptor starts.
-fn listen(config: &weir_config::Server) -> Result<Vec<Door>, StartError> {
+fn listen(config: &weir_config::Server, tls: &Arc<TlsOffer>) -> Result<Vec<Door>, StartError> {
     let sockets = Sockets::of_listen(config);
     let addresses = config.listen.nbd.iter().enumerate();
     addresses
@@ -343,7 +356,7 @@ fn listen(config: &weir_config::Server) -> Result<Vec<Door>, StartError> {
                 .map_err(|refusal| listen_problem(config, &nbd_key(n), refusal))?;
             Ok(Door {
                 listener,
-                greet: Arc::new(front::nbd::greet),
+                greet: front::nbd::greeter(Arc::clone(tls)),
             })
         })
         .chain(config.volumes.iter().filter_map(|v| disk(config, v)))

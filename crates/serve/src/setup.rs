@@ -2,18 +2,21 @@
 //! reload.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::{DrivePlan, DriveReload, Problem, Reload, Volume, plan};
+use weir_config::{Allow, DrivePlan, DriveReload, Id, Problem, Reload, Volume, VolumeTls, plan};
 use weir_core::{Instant, Layer};
 
-use crate::acceptor::{VolumeExport, VolumeLocation};
+use crate::acceptor::{self, VolumeExport, VolumeLocation};
+use crate::access::{AccessRule, VolumeAccess};
 use crate::backend::{self, OpenError, Prepare, StorageOpener};
 use crate::created::Created;
 use crate::error::{ReloadError, StartError};
 use crate::shard::{
     DriveChange, DriveSetup, SPACES_MAX, ShardError, TenantTerms, VolumeSetup, VolumeTerms,
 };
+use crate::tls::{Certificates, TlsProblem};
 use weir_config::os_error;
 
 /// All parts of a configuration that are open.
@@ -61,9 +64,10 @@ pub(crate) fn open(
                 .map_err(|error| StartError::Config(storage_problem(config, volume, &error)))?;
             opened.created.extend(setup.storage.created());
             let storage = setup.storage.as_ref();
+            let access = Arc::new(access(config, volume).map_err(StartError::Config)?);
             opened
                 .exports
-                .push(export(config, volume, storage, place, &plan));
+                .push(export(config, volume, storage, (place, &plan), access));
             volumes.push(setup);
         }
         opened.shards[shard].push(DriveSetup {
@@ -87,6 +91,10 @@ pub(crate) struct Changes {
     pub(crate) changes: Vec<(usize, DriveChange)>,
     /// The exports of new volumes, which clients can choose once the change is in force.
     pub(crate) exports: Vec<VolumeExport>,
+    /// The rules for clients of all volumes, by the name of the volume.
+    pub(crate) access: BTreeMap<String, Arc<VolumeAccess>>,
+    /// The certificates for TLS, if there are any.
+    pub(crate) certificates: Option<Certificates>,
     /// The image files that were created for the reload.
     pub(crate) created: Vec<Created>,
 }
@@ -100,7 +108,10 @@ pub(crate) fn changes(
     storage: StorageOpener,
     places: &[VolumeLocation],
 ) -> Result<Changes, ReloadError> {
-    let mut all = Changes::default();
+    let mut all = Changes {
+        certificates: certificates(config).map_err(|p| ReloadError::Refused(vec![p]))?,
+        ..Changes::default()
+    };
     for reload in reload.drives {
         check(&reload)?;
         // A reload cannot add or remove drives, so both configurations contain the same names.
@@ -119,6 +130,9 @@ pub(crate) fn changes(
             reload,
         };
         for volume in config.volumes_of(&change.reload.plan.drive) {
+            let access = access(config, volume).map_err(|p| ReloadError::Refused(vec![p]))?;
+            let access = Arc::new(access);
+            all.access.insert(volume.name.clone(), Arc::clone(&access));
             change
                 .terms
                 .insert(volume.name.clone(), terms(config, volume));
@@ -132,7 +146,7 @@ pub(crate) fn changes(
                 let storage = setup.storage.as_ref();
                 let plan = &change.reload.plan;
                 all.exports
-                    .push(export(config, volume, storage, place, plan));
+                    .push(export(config, volume, storage, (place, plan), access));
                 change.added.push(setup);
             } else {
                 change.sizes.insert(volume.name.clone(), volume.size);
@@ -241,8 +255,8 @@ fn export(
     config: &weir_config::Server,
     volume: &Volume,
     storage: &dyn Prepare,
-    place: VolumeLocation,
-    plan: &DrivePlan,
+    (place, plan): (VolumeLocation, &DrivePlan),
+    access: Arc<VolumeAccess>,
 ) -> VolumeExport {
     let space = plan.volumes[&volume.name].space.0;
     VolumeExport {
@@ -257,7 +271,51 @@ fn export(
         place: VolumeLocation { space, ..place },
         notify: volume.notify,
         promise: promise(config, volume),
+        access,
     }
+}
+
+/// Returns the rules for clients of a volume, with the numbers of users and groups.
+pub(crate) fn access(
+    config: &weir_config::Server,
+    volume: &Volume,
+) -> Result<VolumeAccess, Problem> {
+    let rule = |(at, allow): (usize, &Allow)| {
+        let number = |id: &Id, kind, table| {
+            acceptor::number(id, kind, table).map_err(|(what, help)| {
+                let key = format!("volume.{}.allow[{at}]", volume.name);
+                config.problem(&key, what, (!help.is_empty()).then_some(help))
+            })
+        };
+        Ok(match allow {
+            Allow::Certificate(name) => AccessRule::Certificate(name.clone()),
+            Allow::User(id) => AccessRule::User(number(id, "user", "/etc/passwd")?),
+            Allow::Group(id) => AccessRule::Group(number(id, "group", "/etc/group")?),
+            Allow::Address(network) => AccessRule::Address(*network),
+        })
+    };
+    Ok(VolumeAccess {
+        tls_required: volume.tls == VolumeTls::Required,
+        allow: volume
+            .allow
+            .iter()
+            .enumerate()
+            .map(rule)
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+/// Reads the certificates for TLS, if the configuration has any.
+pub(crate) fn certificates(config: &weir_config::Server) -> Result<Option<Certificates>, Problem> {
+    let tls = config.listen.tls.as_ref();
+    let read = tls.map(Certificates::read).transpose();
+    read.map_err(|problem| tls_problem(config, problem))
+}
+
+/// Returns the problem of certificates that cannot be used.
+pub(crate) fn tls_problem(config: &weir_config::Server, problem: TlsProblem) -> Problem {
+    let help = (!problem.help.is_empty()).then_some(problem.help);
+    config.problem(problem.key, problem.what, help)
 }
 
 /// Returns the key of the promise by which places for connections are reserved for a volume. This

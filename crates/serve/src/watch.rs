@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use weir_config::DriveRoom;
 
+use crate::access::Refusals;
 use crate::metrics::figures::DriveFigures;
 use crate::metrics::{Detail, text};
 use crate::shard::{Mail, ShardAddress};
@@ -24,6 +25,8 @@ pub struct ServerMonitor {
     pub(crate) threads: Vec<Weak<()>>,
     /// The counter of [`ServerOptions::log_dropped`](crate::ServerOptions::log_dropped).
     pub(crate) log_dropped: Arc<AtomicU64>,
+    /// The clients that were refused.
+    pub(crate) refusals: Arc<Refusals>,
 }
 
 impl ServerMonitor {
@@ -50,7 +53,7 @@ impl ServerMonitor {
             drive.room = rooms.get(&drive.name).cloned().unwrap_or_default();
         }
         let log_dropped = self.log_dropped.load(Ordering::Relaxed);
-        Some(text::render(&drives, detail, log_dropped))
+        Some(text::render(&drives, detail, log_dropped, &self.refusals))
     }
 
     /// Queries all shards in parallel.

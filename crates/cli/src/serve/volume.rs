@@ -174,9 +174,12 @@ fn said(problem: &Problem) -> String {
     if help.is_empty() {
         return what;
     }
-    // The help refers to a key of a configuration file.
-    let help = help.replace("set insecure = true to permit this", "add --insecure");
-    format!("{what}\n  help: {help}")
+    // The help for an open address refers to keys of a configuration file.
+    let local = help.split_once(", or set allow").map(|(local, _)| local);
+    match local {
+        Some(local) => format!("{what}\n  help: {local}, or add --insecure for a test"),
+        None => format!("{what}\n  help: {help}"),
+    }
 }
 
 /// Returns a text as a string of TOML.

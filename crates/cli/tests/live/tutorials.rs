@@ -4,7 +4,8 @@
 //!
 //! A block that follows a sentence that ends with "Write this to `FILE`:" is written to that file.
 //! A command that ends with `&` runs in the background, so its output is not checked. The directory
-//! `/tmp/weir-tutorial` of the pages is replaced by the scratch directory.
+//! `/tmp/weir-tutorial` of the pages is replaced by the scratch directory, and the path of a script
+//! of the sources by its absolute path.
 //!
 //! `docs/tutorials/kubernetes.md` is not run, because it needs a cluster.
 
@@ -90,7 +91,9 @@ fn script(scratch: &Scratch, steps: &[TutorialStep]) -> String {
 
 /// Returns the text with the scratch directory in place of the directory of the pages.
 fn local(scratch: &Scratch, text: &str) -> String {
+    let examples = root().join("packaging/examples").display().to_string();
     text.replace(DIRECTORY, &scratch.at("work"))
+        .replace("packaging/examples", &examples)
 }
 
 /// Runs the commands of a page and checks the output.
@@ -135,6 +138,16 @@ fn follow(name: &str) {
 fn the_tutorials_in_virtual_time_can_be_pasted() {
     follow("demo.md");
     follow("compare.md");
+}
+
+#[test]
+fn the_tutorial_with_tls_can_be_pasted() {
+    for (program, argument) in [("openssl", "version"), ("nbdcopy", "--version")] {
+        if !works(program, &[argument]) {
+            return;
+        }
+    }
+    follow("tls.md");
 }
 
 #[test]

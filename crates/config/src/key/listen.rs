@@ -1,15 +1,17 @@
 //! The keys of `[listen]` and `[limits]`.
 
+use crate::allow::ClientCertificates;
 use crate::document::{Document, ShapedTable};
 use crate::listen::{ListenAddress, SocketOwner};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use weir_core::Span;
 
 table! {
     /// The addresses for clients (`[listen]`).
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Listen: LISTEN = "[listen]",
-        "The addresses at which clients connect. They cannot be changed while the server runs.";
+        "The addresses at which clients connect. They cannot be changed while the server runs, except for `tls`.";
 
     nbd: Vec<ListenAddress> [Vec::new()] as List("1 to 64 addresses, no two alike")
         or "none; required unless a volume has a `vhost` socket of its own or is a block device (`ublk`)",
@@ -18,14 +20,37 @@ table! {
          `\"localhost:10809\"`. Port 0 selects any free port. The names of other hosts are not resolved.";
     metrics: Option<SocketAddr> [None] as Text("an IP address and a port") or "no metrics are served", "\"127.0.0.1:9809\"",
         "The address at which the server answers `GET /metrics` over HTTP, in Prometheus' text format.";
+    tls {|listen| listen.tls.as_ref().map(Tls::values)}: Option<Tls> [None] as Table("`[listen.tls]`") or "none: clients cannot use TLS",
+        "{ certificate = \"/etc/weir/tls/server-cert.pem\", key = \"/etc/weir/tls/server-key.pem\" }",
+        "The certificate with which NBD clients can use TLS, at every address of `nbd`. A reload can change this table.";
     insecure: bool as Flag = "false", "true",
-        "Permits addresses that other machines can reach. There is neither encryption nor a password, so every machine that \
-         reaches such an NBD address can read and write the volumes.";
+        "Permits addresses that other machines can reach, even if a volume admits every client, and for `metrics`. Use it only for \
+         tests: every machine that reaches such an NBD address can read and write the volumes without `allow`. For NBD, use `allow` or \
+         `tls` of the volumes instead (`docs/access.md`).";
     socket_mode: u32 as Text("an octal mode, `\"0000\"` to `\"0777\"`") = "\"0600\"", "\"0660\"",
         "The permission bits of the Unix sockets.";
     socket_owner: SocketOwner as Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number") or "the user that runs the server",
         "\"weir:107\"",
         "The owner of the Unix sockets.";
+}
+
+table! {
+    /// The certificates for NBD over TLS (`[listen.tls]`).
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Tls: TLS = "[listen.tls]",
+        "The certificates for NBD over TLS. All files have the format PEM. The server reads the files again after a reload, and when \
+         they have changed. Existing connections stay.";
+
+    certificate: PathBuf [PathBuf::new()] as Text("an absolute path"), "\"/etc/weir/tls/server-cert.pem\"",
+        "The certificate of the server, followed by the certificates of intermediate authorities, if there are any.";
+    key: PathBuf [PathBuf::new()] as Text("an absolute path"), "\"/etc/weir/tls/server-key.pem\"",
+        "The private key of the certificate.";
+    client_ca: Option<PathBuf> [None] as Text("an absolute path") or "none: clients need no certificate", "\"/etc/weir/tls/ca-cert.pem\"",
+        "The certificates of the authorities that sign the certificates of clients. A certificate from another authority, or one that \
+         has expired, ends the connection.";
+    client_certificates: ClientCertificates as Word(&["required", "optional"]) = "\"required\"", "\"optional\"",
+        "Whether a client must have a certificate for TLS, if `client_ca` is set. If the certificate is optional, only volumes with \
+         `\"certificate:NAME\"` in `allow` require it.";
 }
 
 /// The maximum size of payload in bytes.

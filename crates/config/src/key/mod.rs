@@ -119,8 +119,8 @@ pub(crate) use gateways::GATEWAYS;
 pub use gateways::Gateways;
 pub use guest::Cost;
 pub(crate) use guest::{COSTS, GUEST};
-pub(crate) use listen::{LIMITS, LISTEN};
-pub use listen::{Limits, Listen};
+pub(crate) use listen::{LIMITS, LISTEN, TLS};
+pub use listen::{Limits, Listen, Tls};
 pub(crate) use manage::MANAGE;
 pub use manage::Manage;
 pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
@@ -305,6 +305,7 @@ pub(crate) const SERVERS: &[&Shape] = &[
     &CAPACITY,
     &DRIVE_LIMITS,
     &LISTEN,
+    &TLS,
     &MANAGE,
     &GATEWAYS,
     &LIMITS,

@@ -83,6 +83,12 @@ manage.socket = "/run/weir/manage.sock"
 manage.http = "127.0.0.1:9810"
 manage.token_file = "/var/lib/weir/token"
 "#;
+/// Lines that make all keys of `[listen.tls]` possible.
+const CERTIFIED: &str = r#"
+listen.tls.certificate = "/server.pem"
+listen.tls.key = "/key.pem"
+listen.tls.client_ca = "/ca.pem"
+"#;
 const STORED: &str = r#"
 tenant.acme.drive = "fast"
 tenant.acme.share = 7
@@ -123,6 +129,7 @@ const PLACES: &[TestedTable] = &[
     place(&CAPACITY, Server, "drive.fast.capacity", PARTS),
     place(&DRIVE_LIMITS, Server, "drive.fast.limits", ""),
     place(&LISTEN, Server, "listen", METRICS),
+    place(&TLS, Server, "listen.tls", CERTIFIED),
     place(&GATEWAYS, Server, "gateways", LEASED),
     place(&MANAGE, Server, "manage", MANAGED),
     place(&LIMITS, Server, "limits", ""),
@@ -178,6 +185,7 @@ fn beside(place: &TestedTable, key: &KeyDeclaration) -> &'static str {
         ("[volume.NAME]", "shared") => {
             "gateways.etcd = [\"http://127.0.0.1:2379\"]\nvolume.alpha.min = \"1MB/s\""
         }
+        ("[volume.NAME]", "tls" | "allow") => CERTIFIED,
         ("[volume.NAME] for the kernel", "unit") => "volume.alpha.cgroup =",
         ("[volume.NAME] for the kernel", "tenant") => "volume.alpha.cgroup = \"/acme/alpha\"",
         ("[tenant.NAME] for the kernel", "unit") => "tenant.acme.cgroup =",

@@ -1,6 +1,7 @@
 //! The keys of `[volume.NAME]` and `[tenant.NAME]`.
 
 use super::{Shape, contract, words};
+use crate::allow::{Allow, VolumeTls};
 use crate::document::{Document, ShapedTable};
 use crate::field::{Mirror, Values, mirror, value};
 use crate::notify::{CallRule, NotifyRules, WakeRule};
@@ -64,6 +65,15 @@ table! {
          transfer of the drive (`docs/ublk.md`). A reload can also add and remove it.";
     ublk_number: Option<u32> [None] as Count(0, (1 << 20) - 1) or "any free number", "7",
         "N of `/dev/ublkbN`, if `ublk` is set.";
+    tls {|v| (v.tls == VolumeTls::Required).then_some(v.tls)}: VolumeTls as Word(&["optional", "required"]) = "\"optional\"", "\"required\"",
+        "Whether NBD clients can use the volume only over TLS. `\"required\"` requires `[listen.tls]`. A reload can change it for clients \
+         that connect afterwards.";
+    allow: Vec<Allow> [Vec::new()] as List("1 to 1024 of `\"certificate:NAME\"`, `\"user:USER\"`, `\"group:GROUP\"` and `\"address:NETWORK\"`")
+        or "every client that can connect", "[\"certificate:alice.example\", \"address:192.0.2.0/24\"]",
+        "The clients that can use the volume over NBD or `vhost`. A client needs to match one entry. `certificate` is a DNS name or a URI \
+         in the subject alternative names of its certificate (`client_ca`). `user` and `group` are the user and the primary group of a \
+         process at a Unix socket, by name or number. `address` is the IP address of a client over TCP, or a network in CIDR notation. \
+         A reload can change the list for clients that connect afterwards.";
     tenant: Option<String> [None] as Text("the NAME of a `[tenant.NAME]`") or "none: the volume is a group of its own", "\"acme\"",
         "The tenant to which the volume belongs. Both must be on the same drive.";
     shared: Option<String> [None] as Text("a name of 1 to 64 letters, digits, `.`, `_` and `-`") or "the volume's min applies to this server alone",
@@ -124,7 +134,8 @@ pub(crate) const ATTACH: Shape = Shape {
     keys: &[keys! {
         vhost: Text("an absolute path"), "\"/run/weir/alpha.vhost.sock\"",
             "The Unix socket at which virtual machines attach the volume as a virtio disk through `vhost-user` (`docs/guests.md`). It \
-             has the mode and the owner from `[listen]`. Every process that can connect to it can read and write the volume.";
+             has the mode and the owner from `[listen]`. Every process that can connect to it can read and write the volume, unless the \
+             volume has `allow`.";
         spin: Time(Span::from_micros(1), Span::from_millis(10)) or "none", "\"20us\"",
             "The time after a virtual machine's last request during which the server polls its queues continuously. Requests in this \
              time need no wake-up, but the polling occupies a CPU. It cannot be combined with `sleep`.";

@@ -1,6 +1,6 @@
 //! Reading of the file for `weir apply`.
 
-use super::{Draft, named, policy, volume};
+use super::{Draft, listen, named, policy, volume};
 use crate::Policy;
 use crate::document::{Document, KeyEntry, ShapedTable, TomlTable};
 use crate::host::{Cgroup, CgroupContract, KernelDrive, Queue, UNITS};
@@ -66,7 +66,7 @@ fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &KeyEntry<'a>) -> Kernel
     };
     let device = doc.required(&table, "device", "set device = \"/dev/disk/by-id/...\"");
     drive.device = device
-        .and_then(|e| volume::absolute(doc, &e))
+        .and_then(|e| listen::absolute(doc, &e))
         .unwrap_or_default();
     let help = "set policy = \"bfq\", or another policy of Linux";
     // The default of a server, `contract`, is not a policy of the kernel, so the key is required

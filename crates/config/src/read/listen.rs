@@ -1,7 +1,7 @@
 //! Reading of `[listen]` and `[limits]`.
 
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
-use crate::key::{LIMITS, LISTEN, Limits, Listen};
+use crate::key::{LIMITS, LISTEN, Limits, Listen, TLS, Tls};
 use crate::listen::ListenAddress;
 use crate::text::{join, quoted};
 use crate::units::ByteSize;
@@ -11,6 +11,8 @@ use std::path::PathBuf;
 /// The maximum length of a socket's path: the size of `sun_path`, 108 bytes, without the final
 /// zero.
 const SOCKET_PATH_MAX: usize = 107;
+/// The maximum length of a path in bytes: Linux's `PATH_MAX` without the final zero.
+const PATH_MAX: usize = 4095;
 const LISTENERS_MAX: usize = 64;
 const HELP: &str = "for NBD, add [listen] with nbd = [\"unix:/run/weir/nbd.sock\"]; for a virtual machine, set listen = { vhost = \"/run/weir/alpha.vhost.sock\" } in the volume; for a local block device, set ublk = true in the volume";
 const EXAMPLE: &str = "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]";
@@ -29,10 +31,11 @@ pub(super) fn listen<'a>(
     };
     let mut listen = Listen::read(doc, &table);
     if let Some(entry) = listed(doc, &table, "nbd", found) {
-        listen.nbd = addresses(doc, &entry, listen.insecure);
+        listen.nbd = addresses(doc, &entry);
     }
     let metrics = table.entry("metrics");
     listen.metrics = metrics.and_then(|e| metrics_address(doc, &e, &listen));
+    listen.tls = table.entry("tls").and_then(|e| tls(doc, &e, &listen));
     // The sockets of volumes have the mode and the owner from this table too.
     let any = other_sockets
         || listen
@@ -48,6 +51,27 @@ pub(super) fn listen<'a>(
         "socket_owner", none, what, "remove it, or add \"unix:/path\" to nbd";
     );
     listen
+}
+
+/// Reads the certificates for TLS.
+fn tls<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, listen: &Listen) -> Option<Tls> {
+    let table = entry.table(doc, &TLS)?;
+    if listen.nbd.is_empty() {
+        doc.report(entry, "requires nbd", "remove it, or add nbd to [listen]");
+    }
+    let mut tls = Tls::read(doc, &table);
+    let help = "set it to the path of a PEM file, for example \"/etc/weir/tls/server-cert.pem\"";
+    let certificate = doc.required(&table, "certificate", help);
+    let help = "set it to the path of a PEM file, for example \"/etc/weir/tls/server-key.pem\"";
+    let key = doc.required(&table, "key", help);
+    let [certificate, key] = [certificate, key].map(|e| e.and_then(|e| absolute(doc, &e)));
+    tls.client_ca = table.entry("client_ca").and_then(|e| absolute(doc, &e));
+    refuse!(doc, table;
+        "client_certificates", table.entry("client_ca").is_none(), "requires client_ca",
+            "set client_ca = \"/etc/weir/tls/ca-cert.pem\", or remove it";
+    );
+    (tls.certificate, tls.key) = (certificate?, key?);
+    Some(tls)
 }
 
 /// Returns the entry of a key that states the addresses of NBD clients. It is required unless
@@ -66,11 +90,7 @@ fn listed<'a>(
     entry
 }
 
-fn addresses<'a>(
-    doc: &mut Document<'a>,
-    entry: &KeyEntry<'a>,
-    insecure: bool,
-) -> Vec<ListenAddress> {
+fn addresses<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Vec<ListenAddress> {
     let mut all: Vec<ListenAddress> = Vec::new();
     let Some(elements) = entry.array(doc, EXAMPLE) else {
         return all;
@@ -90,7 +110,7 @@ fn addresses<'a>(
         // A problem that is found later, such as a path that a volume uses too, can then refer to
         // the element.
         doc.record_place(element);
-        let Some(address) = address(doc, element, insecure) else {
+        let Some(address) = address(doc, element) else {
             continue;
         };
         // Port 0 selects another port each time, so two such addresses differ.
@@ -106,10 +126,12 @@ fn addresses<'a>(
     all
 }
 
-fn address(doc: &mut Document<'_>, entry: &KeyEntry<'_>, insecure: bool) -> Option<ListenAddress> {
+fn address(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<ListenAddress> {
     let text = entry.text(doc, "an address", "\"unix:/path\" or \"127.0.0.1:10809\"")?;
     let Some(path) = text.strip_prefix("unix:") else {
-        return tcp(doc, entry, text, insecure).map(ListenAddress::Tcp);
+        // Other machines may reach the address if the volumes restrict their clients, which is
+        // checked later.
+        return tcp(doc, entry, text).map(ListenAddress::Tcp);
     };
     socket_path(doc, entry, path).map(ListenAddress::Unix)
 }
@@ -137,12 +159,19 @@ pub(super) fn socket_path(
     Some(PathBuf::from(path))
 }
 
-pub(super) fn tcp(
-    doc: &mut Document<'_>,
-    entry: &KeyEntry<'_>,
-    text: &str,
-    insecure: bool,
-) -> Option<SocketAddr> {
+/// Reads the absolute path of a file, a device or a directory.
+pub(super) fn absolute(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<PathBuf> {
+    entry.parsed(doc, ("a path", "\"/var/lib/weir/alpha.img\""), |text| {
+        if !text.starts_with('/') || text.contains('\0') || text.len() > PATH_MAX {
+            let what = format!("{} is not an absolute path", quoted(text));
+            let help = "write the path from \"/\" on; a relative path would depend on where the server is started";
+            return Err((what, help));
+        }
+        Ok(PathBuf::from(text))
+    })
+}
+
+pub(super) fn tcp(doc: &mut Document<'_>, entry: &KeyEntry<'_>, text: &str) -> Option<SocketAddr> {
     let local = |port: u16| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
     let parsed = match text.strip_prefix("localhost:") {
         Some(port) => port.parse().ok().map(local),
@@ -153,17 +182,13 @@ pub(super) fn tcp(
         doc.report(entry, what, &address_help(text));
         return None;
     };
-    // `to_canonical` turns `::ffff:127.0.0.1` into its IPv4 address, which is local too.
-    if !address.ip().to_canonical().is_loopback() && !insecure {
-        let what = format!(
-            "{} can be reached from other machines, but connections have neither encryption nor passwords",
-            quoted(text)
-        );
-        let help = "use \"127.0.0.1\" or a Unix socket, or set insecure = true to permit this";
-        doc.report(entry, what, help);
-        return None;
-    }
     Some(address)
+}
+
+/// Returns true if only programs of this machine can reach the address.
+pub(crate) fn is_local(address: SocketAddr) -> bool {
+    // `to_canonical` turns `::ffff:127.0.0.1` into its IPv4 address, which is local too.
+    address.ip().to_canonical().is_loopback()
 }
 
 /// Returns the help for a text that is almost an address.
@@ -205,7 +230,16 @@ fn metrics_address(
         doc.report(entry, "metrics cannot be served on a Unix socket", help);
         return None;
     }
-    let address = tcp(doc, entry, text, listen.insecure)?;
+    let address = tcp(doc, entry, text)?;
+    if !is_local(address) && !listen.insecure {
+        let what = format!(
+            "{} can be reached from other machines, but metrics have neither encryption nor passwords",
+            quoted(text)
+        );
+        let help = "use \"127.0.0.1\", or set insecure = true to permit this";
+        doc.report(entry, what, help);
+        return None;
+    }
     // Port 0 selects a free port, which NBD does not use.
     if address.port() != 0 && listen.nbd.contains(&ListenAddress::Tcp(address)) {
         let what = format!("{} is already used by nbd", quoted(text));

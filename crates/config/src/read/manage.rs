@@ -1,7 +1,6 @@
 //! Reading of `[manage]`.
 
-use super::listen::{socket_path, tcp};
-use super::volume::absolute;
+use super::listen::{absolute, is_local, socket_path, tcp};
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{Listen, MANAGE, Manage};
 use crate::listen::{Id, ListenAddress};
@@ -101,10 +100,9 @@ fn socket<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, listen: &Listen) 
 
 fn http(doc: &mut Document<'_>, entry: &KeyEntry<'_>, listen: &Listen) -> Option<SocketAddr> {
     let text = entry.text(doc, "an address", "\"127.0.0.1:9810\"")?;
-    // Here `insecure` does not permit other addresses, because a token without encryption is not
-    // secret. The check below refuses them.
-    let address = tcp(doc, entry, text, true)?;
-    if !address.ip().to_canonical().is_loopback() {
+    let address = tcp(doc, entry, text)?;
+    // `insecure` does not permit other addresses, because a token without encryption is not secret.
+    if !is_local(address) {
         let what = format!("{} can be reached from other machines", quoted(text));
         let help = "use \"127.0.0.1:9810\"; connect from other machines through a tunnel, for example ssh -L 9810:127.0.0.1:9810 HOST";
         doc.report(entry, what, help);

@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 
 pub(crate) use apply::host;
 pub(crate) use drive::SHAPE_KEYS;
+pub(crate) use listen::is_local;
 
 /// A server whose file was read completely or in part.
 #[derive(Debug)]

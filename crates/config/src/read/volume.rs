@@ -1,6 +1,8 @@
 //! Reading of `[volume.NAME]` and `[tenant.NAME]`.
 
+use super::listen::absolute;
 use super::{Draft, drive, gateways, listen};
+use crate::allow::Allow;
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::field::Mirror;
 use crate::key::{ATTACH, REMOTE, TENANT, VOLUME};
@@ -18,8 +20,6 @@ use weir_wire::nbd::{Uri, UriError};
 const STORAGE: &[&str] = &["file", "device", "nbd", "memory", "model"];
 const STORAGE_HELP: &str = "set one of file = \"/path\", device = \"/dev/...\", nbd = \"nbd://...\", memory = true, model = \"...\"";
 const SIZE_HELP: &str = "set size, for example size = \"1GiB\"";
-/// The maximum length of a path in bytes: Linux's `PATH_MAX` without the final zero.
-const PATH_MAX: usize = 4095;
 
 /// A volume whose relation to its drive's model is not settled yet.
 #[derive(Debug)]
@@ -128,9 +128,41 @@ pub(super) fn volume<'a>(
         volume.notify = notify(doc, attach);
     }
     volume.ublk_number = device_number(doc, &table, volume.ublk);
+    volume.allow = table
+        .entry("allow")
+        .map_or_else(Vec::new, |e| allowed(doc, &e));
     volume.tenant = tenant_name(doc, &table);
     volume.shared = table.entry("shared").and_then(|e| gateways::name(doc, &e));
     unsettled
+}
+
+/// The maximum number of entries of `allow`.
+const ALLOW_MAX: usize = 1024;
+
+/// Reads the clients that can use a volume.
+fn allowed<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Vec<Allow> {
+    let example = "\"certificate:alice.example\"";
+    let Some(elements) = entry.array(doc, &format!("[{example}]")) else {
+        return Vec::new();
+    };
+    if elements.is_empty() || elements.len() > ALLOW_MAX {
+        let what = format!(
+            "has {} entries; it must have 1 to {ALLOW_MAX}",
+            elements.len()
+        );
+        doc.report(
+            entry,
+            what,
+            "add an entry, or remove allow to admit every client",
+        );
+    }
+    let elements = elements.iter().take(ALLOW_MAX);
+    let read = |element: &KeyEntry<'a>| {
+        // A user or group that does not exist is found later.
+        doc.record_place(element);
+        element.parsed(doc, ("an entry", example), str::parse)
+    };
+    elements.filter_map(read).collect()
 }
 
 pub(super) fn drive_name<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> String {
@@ -208,17 +240,6 @@ fn remote<'a>(
     // The settings of `[volume.NAME.remote]` have defaults, so the table is optional.
     let more = more.unwrap_or_else(|| ShapedTable::absent(&REMOTE));
     Some(remote.filled(doc, &more))
-}
-
-pub(super) fn absolute(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<PathBuf> {
-    entry.parsed(doc, ("a path", "\"/var/lib/weir/alpha.img\""), |text| {
-        if !text.starts_with('/') || text.contains('\0') || text.len() > PATH_MAX {
-            let what = format!("{} is not an absolute path", quoted(text));
-            let help = "write the path from \"/\" on; a relative path would depend on where the server is started";
-            return Err((what, help));
-        }
-        Ok(PathBuf::from(text))
-    })
 }
 
 /// Reads the rules for notifications between guests and the volume.

@@ -49,6 +49,11 @@ fn clients_name_storage_only_where_it_is_permitted() {
     site.send("PUT", "/v1/volumes/gamma", &volume);
     assert!(ask("DELETE /v1/volumes/gamma", &serde_json::Value::Null).contains(" 200 "));
     assert!(ask("PUT /v1/volumes/gamma", &volume).contains(" 200 "));
+    // The server must not read any file as a certificate.
+    let files = serde_json::json!({ "certificate": outside, "key": outside });
+    let tls = serde_json::json!({ "edits": [{ "key": ["listen", "tls"], "value": files }] });
+    let answer = ask("POST /v1/changes", &tls);
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     // A client must not extend its own rights by changing manage.storage.
     let everything =
         serde_json::json!({ "edits": [{ "key": ["manage", "storage"], "value": ["/"] }] });

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFd;
 
 use super::Greet;
-use super::table::{ExportTable, PlaceOffer, VolumeLocation};
+use super::table::{AcceptedClient, ExportTable, PlaceOffer, VolumeLocation};
+use crate::access::Refusals;
 use crate::clock::ServerClock;
-use crate::places::{Evicted, Peer, Places, Ticket};
+use crate::places::{Evicted, Places, Ticket};
 use crate::shard::Attach;
 
 /// The exchange of a client and its front end before the client has chosen its volume. It runs on
@@ -44,8 +45,7 @@ pub(crate) enum HandshakeProgress {
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) id: u64,
-    pub(super) peer: Peer,
-    pub(super) name: String,
+    pub(super) client: AcceptedClient,
     /// The connection's place, once the client has chosen its volume.
     pub(super) ticket: Option<Ticket>,
     pub(super) since: Instant,
@@ -56,15 +56,14 @@ pub(super) struct Opening {
 impl Opening {
     pub(super) fn new(
         id: u64,
-        (socket, peer, name): (OwnedFd, Peer, String),
+        (socket, client): (OwnedFd, AcceptedClient),
         greet: &Greet,
         timeout: Duration,
     ) -> Self {
         let since = Instant::now();
         Self {
             id,
-            peer,
-            name,
+            client,
             ticket: None,
             since,
             deadline: since + timeout,
@@ -84,9 +83,10 @@ impl Opening {
         &mut self,
         table: &ExportTable,
         places: (&RefCell<Places>, ServerClock),
+        refusals: &Refusals,
         evicted: &mut Vec<Evicted>,
     ) -> HandshakeProgress {
-        let offer = PlaceOffer::new(table, places, (self.id, self.peer, &self.name));
+        let offer = PlaceOffer::new(table, places, (self.id, &self.client), refusals);
         let next = self.handshake.advance(&offer);
         if let Some((ticket, gone)) = offer.taken() {
             self.ticket = Some(ticket);

@@ -12,6 +12,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Gid, Uid};
 use weir_config::{Id, ListenAddress, Server, SocketOwner};
 
+use super::table::AcceptedClient;
+use crate::access::Origin;
 use crate::created::{Created, DirectoryEntry, Identity};
 use crate::holder::Holder;
 use crate::places::Peer;
@@ -147,8 +149,8 @@ impl Listener {
         }
     }
 
-    /// Accepts the next client. Returns its socket, its peer, and its name for the log.
-    pub(crate) fn accept(&self) -> Result<(OwnedFd, Peer, String), Errno> {
+    /// Accepts the next client. Returns its socket and its identity.
+    pub(crate) fn accept(&self) -> Result<(OwnedFd, AcceptedClient), Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::accept_with(self, flags)?;
         match self {
@@ -158,7 +160,8 @@ impl Listener {
                     || path.display().to_string(),
                     |pid| format!("{} pid {pid}", path.display()),
                 );
-                Ok((socket, peer, name))
+                let origin = Origin::of_process(&socket);
+                Ok((socket, AcceptedClient { peer, origin, name }))
             }
             Self::Tcp(..) => {
                 // Replies are written in one piece, so that Nagle's algorithm could only delay
@@ -169,7 +172,8 @@ impl Listener {
                 let name = rustix::net::getpeername(&socket).ok().flatten();
                 let address = name.and_then(|name| SocketAddr::try_from(name).ok());
                 let name = address.map_or_else(|| "tcp".to_owned(), |address| address.to_string());
-                Ok((socket, Peer::host(address), name))
+                let (peer, origin) = (Peer::host(address), Origin::of_host(address));
+                Ok((socket, AcceptedClient { peer, origin, name }))
             }
         }
     }

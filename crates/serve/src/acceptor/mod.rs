@@ -24,6 +24,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use weir_config::Limits;
 
+use crate::access::Refusals;
 use crate::clock::ServerClock;
 use crate::created::Created;
 use crate::places::{Peer, Places, counts_by_peer, spare};
@@ -32,6 +33,7 @@ use handshake::Opening;
 pub(crate) use handshake::{ClientHandshake, HandshakeProgress};
 pub use listener::number;
 pub(crate) use listener::{ListenRefusal, Listener, Sockets, tcp};
+use table::AcceptedClient;
 pub(crate) use table::{ExportTable, PlaceOffer, VolumeExport, VolumeLocation};
 
 /// The maximum number of concurrent handshakes. They do not count as connections. If the maximum is
@@ -158,6 +160,7 @@ pub(crate) fn spawn(
     shards: Vec<ShardAddress>,
     limits: Limits,
     (clock, next): (ServerClock, Arc<AtomicU64>),
+    refusals: Arc<Refusals>,
 ) -> io::Result<AcceptorHandle> {
     let stop = Arc::new(Stop {
         wanted: AtomicBool::new(false),
@@ -182,6 +185,7 @@ pub(crate) fn spawn(
         ),
         clock,
         next,
+        refusals,
         openings: Vec::new(),
         retry_at: None,
     };
@@ -225,6 +229,7 @@ struct Acceptor {
     clock: ServerClock,
     /// The number of the next connection.
     next: Arc<AtomicU64>,
+    refusals: Arc<Refusals>,
     openings: Vec<Opening>,
     /// The time when accepting continues after it failed for lack of descriptors.
     retry_at: Option<Instant>,
@@ -295,7 +300,7 @@ impl Acceptor {
         self.openings.retain(|opening| {
             let late = opening.deadline <= now;
             if late && crate::log::allowed() {
-                tracing::warn!(connection = opening.id, peer = %opening.name, "a client did not complete the handshake in time; the server closed the connection");
+                tracing::warn!(connection = opening.id, peer = %opening.client.name, "a client did not complete the handshake in time; the server closed the connection");
             }
             !late
         });
@@ -314,7 +319,11 @@ impl Acceptor {
     /// then the oldest. A peer with few handshakes therefore loses none to a peer with many, and a
     /// client that has sent something loses none to a silent one.
     fn first_to_go(&self) -> Option<usize> {
-        let peers: Vec<Peer> = self.openings.iter().map(|opening| opening.peer).collect();
+        let peers: Vec<Peer> = self
+            .openings
+            .iter()
+            .map(|opening| opening.client.peer)
+            .collect();
         let counts_by_peer = counts_by_peer(&peers);
         let order = |at: usize| {
             let opening = &self.openings[at];
@@ -369,7 +378,7 @@ impl Acceptor {
         }
     }
 
-    fn open(&mut self, accepted: (OwnedFd, Peer, String), door: usize) {
+    fn open(&mut self, accepted: (OwnedFd, AcceptedClient), door: usize) {
         if self.openings.len() >= OPENINGS {
             self.make_room();
         }
@@ -385,7 +394,7 @@ impl Acceptor {
         let Some(at) = self.first_to_go() else { return };
         let last = self.openings.remove(at);
         if crate::log::allowed() {
-            tracing::warn!(connection = last.id, peer = %last.name, "the server closed a connection in its handshake to make room for others");
+            tracing::warn!(connection = last.id, peer = %last.client.name, "the server closed a connection in its handshake to make room for others");
         }
     }
 
@@ -407,7 +416,12 @@ impl Acceptor {
             if opening.is_lost() {
                 continue;
             }
-            let next = opening.advance(&exports, (&self.places, self.clock), &mut evicted);
+            let next = opening.advance(
+                &exports,
+                (&self.places, self.clock),
+                &self.refusals,
+                &mut evicted,
+            );
             // The shard learns of the evicted connection before it learns of the newcomer, because
             // messages arrive in their order. The newcomer is therefore not served while the other
             // one still is.
@@ -423,7 +437,7 @@ impl Acceptor {
                 HandshakeProgress::Over(None) => {}
                 HandshakeProgress::Over(Some(reason)) => {
                     if crate::log::allowed() {
-                        tracing::warn!(connection = opening.id, peer = %opening.name, reason, "the handshake with a client failed; the server closed the connection");
+                        tracing::warn!(connection = opening.id, peer = %opening.client.name, reason, "the handshake with a client failed; the server closed the connection");
                     }
                 }
                 HandshakeProgress::Chosen(place, volume) => self.hand_over(opening, place, volume),
@@ -440,7 +454,7 @@ impl Acceptor {
         ticket.serve(place.shard);
         let arrival = ClientArrival {
             id: opening.id,
-            peer: opening.name,
+            peer: opening.client.name,
             drive: place.drive,
             space: place.space,
             volume,

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use crate::access::{ClientIdentity, Origin, Refusals, VolumeAccess};
 use crate::backend::Traits;
 use crate::clock::ServerClock;
 use crate::places::{Claim, Evicted, Peer, Places, Reservations, Ticket};
@@ -39,6 +40,8 @@ pub(crate) struct VolumeExport {
     /// The key of the contract that promises something to the volume. It is the volume's own or its
     /// tenant's.
     pub(crate) promise: Option<String>,
+    /// The rules for clients of the volume.
+    pub(crate) access: Arc<VolumeAccess>,
 }
 
 /// All exports, in the order of the list, with the reservations of places. It is cheap
@@ -64,6 +67,15 @@ impl ExportTable {
     }
 }
 
+/// A client that was accepted.
+#[derive(Debug)]
+pub(crate) struct AcceptedClient {
+    pub(crate) peer: Peer,
+    pub(crate) origin: Origin,
+    /// The name for the log.
+    pub(crate) name: String,
+}
+
 /// The offer to one client: the table, and a place if the client may start.
 pub(crate) struct PlaceOffer<'a> {
     pub(crate) table: &'a ExportTable,
@@ -72,8 +84,10 @@ pub(crate) struct PlaceOffer<'a> {
     /// The number of the connection.
     pub(crate) connection: u64,
     peer: Peer,
+    pub(crate) origin: Origin,
     /// The name of the client in the log.
     pub(crate) name: &'a str,
+    pub(crate) refusals: &'a Refusals,
     /// The place that was taken for the connection, and the connection that has to end for it.
     taken: Cell<Option<(Ticket, Option<Evicted>)>>,
 }
@@ -82,15 +96,18 @@ impl<'a> PlaceOffer<'a> {
     pub(super) fn new(
         table: &'a ExportTable,
         (places, clock): (&'a RefCell<Places>, ServerClock),
-        (connection, peer, name): (u64, Peer, &'a str),
+        (connection, client): (u64, &'a AcceptedClient),
+        refusals: &'a Refusals,
     ) -> Self {
         Self {
             table,
             places,
             clock,
             connection,
-            peer,
-            name,
+            peer: client.peer,
+            origin: client.origin,
+            name: &client.name,
+            refusals,
             taken: Cell::new(None),
         }
     }
@@ -114,6 +131,17 @@ impl<'a> PlaceOffer<'a> {
         // an evicted connection.
         self.taken.set(taken);
         if refused { Err(FULL) } else { Ok(()) }
+    }
+
+    /// Logs that `allow` of a volume does not permit the client.
+    pub(crate) fn log_not_permitted(&self, volume: &str, client: ClientIdentity<'_>) {
+        tracing::warn!(
+            connection = self.connection,
+            peer = self.name,
+            volume,
+            client = %client,
+            "a client is not permitted to use the volume; to permit it, add one of its properties to allow of the volume"
+        );
     }
 
     /// Removes and returns the place that was taken, and the connection that has to end for it.

@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use crate::access::Refusals;
+
 use super::page::{
     Labels,
     MetricKind::{Counter, Gauge},
@@ -13,8 +15,8 @@ use super::page::{
 const SHARD: &str = "weir-shard-";
 
 /// Appends the values that the kernel has of this process, and the number of lines that are missing
-/// from its log. Values that are not available have no sample.
-pub(super) fn process(page: &mut MetricsPage, log_dropped: u64) {
+/// from its log, and the refused clients. Values that are not available have no sample.
+pub(super) fn process(page: &mut MetricsPage, log_dropped: u64, refusals: &Refusals) {
     let stat = fs::read_to_string("/proc/self/stat").ok();
     let stat = stat.as_deref().and_then(Stat::of);
     let ticks = rustix::param::clock_ticks_per_second();
@@ -61,6 +63,11 @@ pub(super) fn process(page: &mut MetricsPage, log_dropped: u64) {
     let name = "weir_log_dropped_lines_total";
     let help = "Lines of the log that were dropped because standard error did not accept them in time, or failed.";
     page.family(Counter, name, help, one(Some(log_dropped)));
+    let name = "weir_refused_clients_total";
+    let help = "Clients that were refused: without TLS that the volume requires (plain), because TLS failed (tls), or because allow of the volume does not permit them (allow).";
+    let refused = refusals.totals().into_iter();
+    let refused = refused.map(|(reason, count)| ([("reason", reason)], count));
+    page.family(Counter, name, help, refused);
 }
 
 /// Returns a sample without labels, if there is a value.

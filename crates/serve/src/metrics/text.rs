@@ -7,6 +7,7 @@ use super::page::{
 };
 use super::process::process;
 use super::{Detail, OP_NAMES, OPS, promises};
+use crate::access::Refusals;
 use crate::backend::RemoteState;
 use crate::metrics::figures::{DriveFigures, VolumeFigures, shares};
 
@@ -15,9 +16,14 @@ use crate::metrics::figures::{DriveFigures, VolumeFigures, shares};
 const STAGE_BUCKETS: std::ops::RangeInclusive<u32> = 10..=35;
 
 /// Renders all metrics as text of the type [`super::CONTENT_TYPE`].
-pub(crate) fn render(drives: &[DriveFigures], detail: Detail, log_dropped: u64) -> String {
+pub(crate) fn render(
+    drives: &[DriveFigures],
+    detail: Detail,
+    log_dropped: u64,
+    refusals: &Refusals,
+) -> String {
     let mut page = MetricsPage::default();
-    process(&mut page, log_dropped);
+    process(&mut page, log_dropped, refusals);
     drive_families(&mut page, drives);
     promises::drives(&mut page, drives);
     promises::tenants(&mut page, drives, detail);
@@ -406,7 +412,8 @@ mod tests {
     /// a_volume_takes -- --nocapture` prints it.
     #[test]
     fn a_volume_takes_at_most_two_kilobytes() {
-        let bytes = |volumes| render(&[drive(volumes)], Detail::Usual, 0).len();
+        let bytes =
+            |volumes| render(&[drive(volumes)], Detail::Usual, 0, &Refusals::default()).len();
         let each = (bytes(101) - bytes(1)) / 100;
         println!("{each} bytes a volume");
         assert!(each <= 2_000, "{each} bytes a volume");

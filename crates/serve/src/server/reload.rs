@@ -1,5 +1,6 @@
 //! Applies a changed configuration to a running server, completely or not at all.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -9,6 +10,7 @@ use weir_config::{DrivePlan, ListenAddress, Problem, Volume};
 
 use super::{LiveServer, ReloadError, disk, listen_problem};
 use crate::acceptor::{Door, ExportTable, Listener, Sockets, VolumeExport};
+use crate::access::VolumeAccess;
 use crate::backend::{self, Grow, Growth};
 use crate::front;
 use crate::setup;
@@ -34,6 +36,8 @@ impl LiveServer {
         let setup::Changes {
             mut changes,
             exports: added,
+            access,
+            certificates,
             created,
         } = setup::changes(config, &self.config, reload, self.storage, &self.places)?;
         let plans: Vec<DrivePlan> = changes
@@ -73,7 +77,8 @@ impl LiveServer {
                 grown_by_themselves
                     .map(|(name, size)| format!("volume.{name} grew to {}", ByteSize(*size))),
             );
-            restate(&mut exports, grown, config);
+            restate(&mut exports, grown, &access, config);
+            self.tls.replace(certificates);
             for created in created {
                 let _ = created.keep();
             }
@@ -145,6 +150,9 @@ impl LiveServer {
             let in_use: Vec<_> = in_use.map(|(count, name)| (name, count)).collect();
             problems.extend(removed_in_use(config, &in_use));
         }
+        problems.extend(setup::certificates(config).err());
+        let rules = config.volumes.iter();
+        problems.extend(rules.filter_map(|volume| setup::access(config, volume).err()));
         problems.extend(self.held_devices(config));
         for growing in self.growing(config) {
             let looked = growing.storage.look(&growing.growth);
@@ -295,11 +303,19 @@ impl LiveServer {
     }
 }
 
-/// Updates the sizes and the promises of exports.
-fn restate(exports: &mut [VolumeExport], grown: &GrownSizes, config: &weir_config::Server) {
+/// Updates the sizes, the promises and the rules for clients of exports.
+fn restate(
+    exports: &mut [VolumeExport],
+    grown: &GrownSizes,
+    access: &BTreeMap<String, Arc<VolumeAccess>>,
+    config: &weir_config::Server,
+) {
     for export in exports {
         export.size = grown.get(&export.name).copied().unwrap_or(export.size);
         let volume = config.volume(&export.name);
+        if let Some(access) = access.get(&export.name) {
+            export.access = Arc::clone(access);
+        }
         export.promise = volume.and_then(|volume| setup::promise(config, volume));
     }
 }

@@ -16,4 +16,5 @@ mod promises;
 mod refused;
 mod server;
 mod storage;
+mod tls;
 mod twin;

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub(crate) mod attack;
+pub(crate) mod certificates;
 pub(crate) mod guest;
 pub(crate) mod load;
 pub(crate) mod log;

@@ -82,8 +82,20 @@ pub trait Exports {
         None
     }
 
-    /// Called when a client is denied something and the handshake continues, so that the server can
-    /// log it.
+    /// Returns the use of TLS on this connection. The handshake calls this once, when the first
+    /// option arrives, because the mode of a connection must not change (`proto.md`, Server-side
+    /// requirements).
+    fn tls_mode(&self) -> TlsMode {
+        TlsMode::Off
+    }
+
+    /// Returns whether the client may learn about an export and use it. `secure` is true if the
+    /// connection is encrypted.
+    fn access(&self, _export: &ExportInfo, _secure: bool) -> ExportAccess {
+        ExportAccess::Granted
+    }
+
+    /// Called when a client is denied something, so that the server can log it.
     fn on_denied(&self, _what: Denial<'_>) {}
 }
 
@@ -93,8 +105,34 @@ pub trait Exports {
 pub enum Denial<'a> {
     /// An export of this name, which does not exist.
     Export(&'a str),
-    /// Encryption (`STARTTLS`), which is not supported.
+    /// Encryption (`STARTTLS`), which the server does not offer.
     Tls,
+    /// The export of this name, or any export if there is no name, without encryption.
+    Plain(Option<&'a str>),
+    /// The export of this name, which the client is not permitted to use.
+    Access(&'a str),
+}
+
+/// The use of TLS on one connection (`proto.md`, Server-side requirements).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsMode {
+    /// TLS is not offered (NOTLS).
+    Off,
+    /// TLS is offered, and some exports can require it (SELECTIVETLS).
+    Selective,
+    /// Every option except `STARTTLS` and `ABORT` requires TLS (FORCEDTLS).
+    Forced,
+}
+
+/// The decision on the access of one client to one export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportAccess {
+    /// The client may use the export.
+    Granted,
+    /// The client may use the export only on an encrypted connection.
+    TlsRequired,
+    /// The client is not permitted to use the export.
+    Denied,
 }
 
 #[cfg(test)]

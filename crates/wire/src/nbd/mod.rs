@@ -2,15 +2,16 @@
 //!
 //! The source of all rules is `doc/proto.md` of `NetworkBlockDevice/nbd`, which comments cite as
 //! `proto.md` with a heading. This module implements the fixed newstyle handshake with `LIST`,
-//! `INFO`, `GO`, `EXPORT_NAME`, `ABORT`, `STRUCTURED_REPLY`, `LIST_META_CONTEXT` and
-//! `SET_META_CONTEXT` (`base:allocation`), all commands except `RESIZE`, and simple and structured
-//! replies. It does not implement TLS (the reply to `STARTTLS` is that the option is unknown),
-//! extended headers, or the oldstyle handshake.
+//! `INFO`, `GO`, `EXPORT_NAME`, `ABORT`, `STRUCTURED_REPLY`, `LIST_META_CONTEXT`,
+//! `SET_META_CONTEXT` (`base:allocation`) and, for the server, `STARTTLS`, all commands except
+//! `RESIZE`, and simple and structured replies. It does not implement extended headers or the
+//! oldstyle handshake. TLS itself is the task of the caller.
 //!
 //! # The server's side
 //! 1. Create a [`Handshake`] and send the bytes that [`Handshake::greet`] appends. Then pass
 //!    received bytes to [`Handshake::feed`] and send its output until it returns an
-//!    [`HandshakeOutcome`]. Bytes that were not consumed by then are the first requests.
+//!    [`HandshakeOutcome`]. Bytes that were not consumed by then are the first requests, except
+//!    after [`HandshakeOutcome::StartTls`], which the caller must answer with TLS.
 //! 2. Get the rules of the session from [`Session::rules`] and parse the requests with
 //!    [`parse_request`]. Check each request with [`NbdRequest::check_payload`] (an error ends the
 //!    connection) and [`NbdRequest::validate`] (an error is sent as the reply). A WRITE's payload
@@ -120,7 +121,7 @@ mod uri;
 pub use address::{Address, AddressError};
 pub use constants::*;
 pub use errno::Errno;
-pub use export::{BlockSizes, Denial, ExportInfo, Exports};
+pub use export::{BlockSizes, Denial, ExportAccess, ExportInfo, Exports, TlsMode};
 pub use flags::{CommandFlags, ExtentFlags, TransmissionFlags};
 pub use handshake::{Handshake, HandshakeConfig, HandshakeError, HandshakeOutcome, Session};
 pub use meta::Extent;

@@ -28,9 +28,18 @@ pub(crate) fn handshake(data: &[u8]) {
         output: usize::from(output) * 16 + 1,
         require_block_size: bits & 1 != 0,
     };
-    let whole = serve(config, stream, usize::MAX, &mut Cuts::none());
-    let pieces = serve(config, stream, usize::MAX, &mut Cuts::new(control));
+    let exports = FuzzExports {
+        tls: match bits >> 6 {
+            0 => TlsMode::Off,
+            1 => TlsMode::Selective,
+            _ => TlsMode::Forced,
+        },
+    };
+    let serve = |limit, cuts: &mut Cuts| serve_all(config, &exports, stream, limit, cuts);
+    let whole = serve(usize::MAX, &mut Cuts::none());
+    let pieces = serve(usize::MAX, &mut Cuts::new(control));
     assert_eq!(whole, pieces, "pieces change what the server does");
+    check_tls(exports.tls, &whole);
     if let ServerRun {
         consumed,
         end: Ok(Some(_)),
@@ -38,7 +47,7 @@ pub(crate) fn handshake(data: &[u8]) {
     } = whole
     {
         // The outcome may not depend on bytes that belong to the transmission phase.
-        let exact = serve(config, stream, consumed, &mut Cuts::none());
+        let exact = serve(consumed, &mut Cuts::none());
         assert_eq!(whole, exact, "the server needs bytes it did not consume");
     }
 
@@ -64,12 +73,9 @@ pub(crate) fn handshake(data: &[u8]) {
         "the client sends {} bytes",
         whole.out.len()
     );
-    let served = serve(
-        HandshakeConfig::default(),
-        &whole.out,
-        usize::MAX,
-        &mut Cuts::none(),
-    );
+    let plain = FuzzExports { tls: TlsMode::Off };
+    let limits = HandshakeConfig::default();
+    let served = serve_all(limits, &plain, &whole.out, usize::MAX, &mut Cuts::none());
     assert!(
         served.end.is_ok(),
         "our server leaves our client: {:?}",
@@ -154,16 +160,49 @@ pub(crate) fn replies(data: &[u8]) {
 struct ServerRun {
     consumed: usize,
     out: Vec<u8>,
+    /// The length of the output up to and including the reply to STARTTLS, if TLS began.
+    plain: Option<usize>,
     end: Result<Option<HandshakeOutcome>, HandshakeError>,
 }
 
-/// Runs a server's handshake on the first `limit` bytes of `stream`.
-fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) -> ServerRun {
+/// Checks that no plain connection gets an export that requires TLS, and that the reply that TLS is
+/// required is sent only in the modes that permit it.
+fn check_tls(mode: TlsMode, run: &ServerRun) {
+    let plain = run.plain.unwrap_or(run.out.len());
+    let required = |bytes: &[u8]| {
+        let magic = OPTION_REPLY_MAGIC.to_be_bytes();
+        let replies = bytes.windows(16).filter(|head| head.starts_with(&magic));
+        let code = REP_ERR_TLS_REQD.to_be_bytes();
+        replies.filter(|head| head[12..] == code).count()
+    };
+    assert_eq!(
+        required(&run.out[plain..]),
+        0,
+        "TLS is required after it began"
+    );
+    assert!(mode != TlsMode::Off || required(&run.out) == 0 && run.plain.is_none());
+    if let Ok(Some(HandshakeOutcome::Transmission(session))) = &run.end {
+        let name = &*session.export.name;
+        let open = mode == TlsMode::Off || mode == TlsMode::Selective && name != "beta";
+        assert!(open || run.plain.is_some(), "{name} in plain text");
+    }
+}
+
+/// Runs a server's handshake on the first `limit` bytes of `stream`. If TLS begins, the rest of the
+/// stream stands for the decrypted bytes.
+fn serve_all(
+    config: HandshakeConfig,
+    exports: &FuzzExports,
+    stream: &[u8],
+    limit: usize,
+    cuts: &mut Cuts,
+) -> ServerRun {
     let stream = &stream[..stream.len().min(limit)];
     let mut handshake = Handshake::new(config);
     let mut served = ServerRun {
         consumed: 0,
         out: Vec::new(),
+        plain: None,
         end: Ok(None),
     };
     handshake.greet(&mut served.out);
@@ -171,7 +210,7 @@ fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) 
         let piece = cuts.piece(&stream[served.consumed..]);
         // Like a caller that sends the output between calls.
         let mut out = Vec::new();
-        let end = handshake.feed(piece, &FuzzExports, &mut out);
+        let end = handshake.feed(piece, exports, &mut out);
         // `feed` stops after the answer that reached the limit, so it exceeds the limit by at most
         // one answer.
         assert!(
@@ -195,7 +234,10 @@ fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) 
                     piece.len()
                 );
                 served.consumed += used;
-                if outcome.is_some() {
+                if outcome == Some(HandshakeOutcome::StartTls) {
+                    assert_eq!(served.plain, None, "TLS begins twice");
+                    served.plain = Some(served.out.len());
+                } else if outcome.is_some() {
                     served.end = Ok(outcome);
                     return served;
                 }
@@ -376,8 +418,10 @@ impl Cuts {
 }
 
 /// The exports of the server: `alpha`, also the default, and `beta`, which is small, read-only and
-/// has blocks of 512 bytes.
-struct FuzzExports;
+/// has blocks of 512 bytes. If TLS is offered, `beta` requires it.
+struct FuzzExports {
+    tls: TlsMode,
+}
 
 impl FuzzExports {
     /// An upper limit in bytes for the answer to one option.
@@ -414,5 +458,17 @@ impl Exports for FuzzExports {
             },
             allocation: alpha,
         })
+    }
+
+    fn tls_mode(&self) -> TlsMode {
+        self.tls
+    }
+
+    fn access(&self, export: &ExportInfo, secure: bool) -> ExportAccess {
+        if export.name == "beta" && self.tls != TlsMode::Off && !secure {
+            ExportAccess::TlsRequired
+        } else {
+            ExportAccess::Granted
+        }
     }
 }

@@ -180,15 +180,34 @@ fn client_seeds() -> Seeds {
     let refused = [
         option(OPT_GO, &info("gamma")),
         option(OPT_GO, b"junk"),
-        select,
+        select.clone(),
     ];
     // Limits of 32 bytes of data, three options, and 17 bytes of output.
     let mut tight = GENEROUS;
     tight[1..4].copy_from_slice(&[1, 3, 1]);
+    // Structured replies and a context are negotiated before TLS, and STARTTLS is repeated in it.
+    let secured = [
+        option(OPT_STRUCTURED_REPLY, &[]),
+        select.clone(),
+        option(OPT_GO, &info("beta")),
+        option(OPT_STARTTLS, b"data"),
+        option(OPT_STARTTLS, &[]),
+        option(OPT_STARTTLS, &[]),
+        option(OPT_LIST_META_CONTEXT, &meta("beta", "base:")),
+        option(OPT_GO, &info("beta")),
+    ];
+    let secured = [&[0, 0, 0, 3], &secured.concat()[..]].concat();
+    let tls = |mode: u8| {
+        let mut control = GENEROUS;
+        control[0] |= mode << 6;
+        control
+    };
     let client = |options: &[u8]| with_control(GENEROUS, &[&[0, 0, 0, 3], options]);
     Seeds::from([
         ("go", client(&go)),
         ("everything", client(&everything.concat())),
+        ("tls-selective", with_control(tls(1), &[&secured])),
+        ("tls-forced", with_control(tls(2), &[&secured])),
         ("export-name", client(&option(OPT_EXPORT_NAME, b"beta"))),
         ("abort", client(&option(OPT_ABORT, b"bye"))),
         ("info", client(&[option(OPT_INFO, &info("")), go].concat())),

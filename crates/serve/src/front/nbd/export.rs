@@ -1,24 +1,35 @@
 //! The description of a volume in NBD's handshake.
 
-use weir_wire::nbd::{BlockSizes, Denial, ExportInfo, Exports, TransmissionFlags};
+use weir_wire::nbd::{
+    BlockSizes, Denial, ExportAccess, ExportInfo, Exports, TlsMode, TransmissionFlags,
+};
 
 use crate::acceptor::{PlaceOffer, VolumeExport};
+use crate::access::{AccessVerdict, ClientIdentity, RefusalReason};
 use crate::backend::Traits;
 
 /// The volumes that are offered to one client.
-pub(super) struct OfferedExports<'a>(pub(super) &'a PlaceOffer<'a>);
+pub(super) struct OfferedExports<'a> {
+    pub(super) offer: &'a PlaceOffer<'a>,
+    pub(super) client: ClientIdentity<'a>,
+    /// True if the server offers TLS.
+    pub(super) offers_tls: bool,
+}
 
 impl Exports for OfferedExports<'_> {
     fn list(&self, each: &mut dyn FnMut(&str, &str)) {
-        for export in self.0.table.exports() {
-            each(&export.name, "");
+        // Clients need not learn the names of volumes that they cannot use.
+        for export in self.offer.table.exports() {
+            if export.access.verdict(self.client) == AccessVerdict::Granted {
+                each(&export.name, "");
+            }
         }
     }
 
     /// Finds an export by its name. If there is only one volume, the empty name means that volume.
     /// The key is the index in the table.
     fn find(&self, name: &str) -> Option<ExportInfo> {
-        let all = self.0.table.exports();
+        let all = self.offer.table.exports();
         let found = match all {
             [_] if name.is_empty() => Some(0),
             all => all.iter().position(|export| export.name == name),
@@ -27,27 +38,64 @@ impl Exports for OfferedExports<'_> {
     }
 
     fn refusal(&self, export: &ExportInfo) -> Option<&'static str> {
-        self.0.take_place(&export.name).err()
+        self.offer.take_place(&export.name).err()
+    }
+
+    fn tls_mode(&self) -> TlsMode {
+        let exports = self.offer.table.exports();
+        if !self.offers_tls {
+            TlsMode::Off
+        } else if !exports.is_empty() && exports.iter().all(|e| e.access.tls_required) {
+            TlsMode::Forced
+        } else {
+            TlsMode::Selective
+        }
+    }
+
+    /// Returns the decision on an export. `secure` is true exactly if the client has names.
+    fn access(&self, export: &ExportInfo, secure: bool) -> ExportAccess {
+        let exports = self.offer.table.exports();
+        let rules = exports.get(export.key as usize).map(|e| &e.access);
+        match rules.map(|rules| rules.verdict(self.client)) {
+            // Without TLS, the client is not identified. This holds even if the caller is wrong.
+            Some(AccessVerdict::Granted) if secure == self.client.names.is_some() => {
+                ExportAccess::Granted
+            }
+            Some(AccessVerdict::TlsRequired) => ExportAccess::TlsRequired,
+            _ => ExportAccess::Denied,
+        }
     }
 
     fn on_denied(&self, what: Denial<'_>) {
+        let refusals = self.offer.refusals;
+        match what {
+            Denial::Plain(_) => refusals.count(RefusalReason::Plain),
+            Denial::Access(_) => refusals.count(RefusalReason::Access),
+            _ => {}
+        }
         if !crate::log::allowed() {
             return;
         }
-        let (connection, peer) = (self.0.connection, self.0.name);
-        if let Denial::Export(export) = what {
-            tracing::warn!(
+        let (connection, peer) = (self.offer.connection, self.offer.name);
+        match what {
+            Denial::Export(export) => tracing::warn!(
                 connection,
                 peer,
                 export,
                 "a client requested an unknown export; the server refused it"
-            );
-        } else {
-            tracing::warn!(
+            ),
+            Denial::Plain(export) => tracing::warn!(
                 connection,
                 peer,
-                "a client requested TLS, which is not supported; use a Unix socket or a tunnel"
-            );
+                export,
+                "a client did not use TLS, which the volume requires; the server refused it"
+            ),
+            Denial::Access(export) => self.offer.log_not_permitted(export, self.client),
+            _ => tracing::warn!(
+                connection,
+                peer,
+                "a client requested TLS, but [listen.tls] is not set; the server refused it"
+            ),
         }
     }
 }

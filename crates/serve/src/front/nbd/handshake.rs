@@ -3,18 +3,21 @@
 //! [`greet`] begins it, [`Negotiation`] is driven by the acceptor, and [`NegotiatedConnection`] is
 //! its result.
 
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use weir_uring::Arena;
 use weir_wire::nbd::{HandshakeConfig, HandshakeOutcome, Session};
 
 use super::NbdConnection;
 use super::export::OfferedExports;
-use crate::acceptor::{ClientHandshake, HandshakeProgress, PlaceOffer, VolumeLocation};
+use crate::acceptor::{ClientHandshake, Greet, HandshakeProgress, PlaceOffer, VolumeLocation};
+use crate::access::{ClientIdentity, RefusalReason};
 use crate::shard::{Attach, AttachError, FrontEnd};
+use crate::tls::{TlsOffer, TlsSession};
 
 /// The largest number of bytes that are received at a time. The bytes that follow the handshake
 /// must fit into a connection's receive buffer.
@@ -24,8 +27,13 @@ const READ: usize = 4096;
 #[derive(Debug)]
 struct Negotiation {
     socket: OwnedFd,
+    tls: Arc<TlsOffer>,
+    /// The encryption, once TLS has begun.
+    secure: Option<Box<TlsSession>>,
     /// True if the client has not sent anything yet.
     silent: bool,
+    /// The names in the client's certificate, once TLS has begun.
+    names: Option<Vec<String>>,
     handshake: weir_wire::nbd::Handshake,
     /// Bytes that were received and not consumed.
     input: Vec<u8>,
@@ -38,9 +46,11 @@ struct Negotiation {
     session: Option<Box<Session>>,
 }
 
-/// The result of a handshake.
+/// The end of the unencrypted part of a handshake, or of the whole handshake.
 #[derive(Debug)]
 enum HandshakeEnd {
+    /// TLS begins.
+    Tls,
     /// The client has chosen a volume. The place is `None` if the volume no longer exists.
     Chosen(Option<VolumeLocation>, Box<Session>),
     Aborted,
@@ -56,30 +66,35 @@ pub(super) struct NegotiatedConnection {
     pub(super) rest: Vec<u8>,
 }
 
-/// Begins the handshake with a client that has connected.
-pub(crate) fn greet(socket: OwnedFd) -> Box<dyn ClientHandshake> {
-    let handshake = weir_wire::nbd::Handshake::new(HandshakeConfig::default());
-    let mut output = Vec::new();
-    handshake.greet(&mut output);
-    Box::new(Negotiation {
-        socket,
-        silent: true,
-        handshake,
-        input: Vec::new(),
-        output,
-        sent: 0,
-        ended: None,
-        session: None,
+/// Returns the function that begins the handshake with a client that has connected.
+pub(crate) fn greeter(tls: Arc<TlsOffer>) -> Greet {
+    Arc::new(move |socket| {
+        let handshake = weir_wire::nbd::Handshake::new(HandshakeConfig::default());
+        let mut output = Vec::new();
+        handshake.greet(&mut output);
+        Box::new(Negotiation {
+            socket,
+            tls: Arc::clone(&tls),
+            secure: None,
+            silent: true,
+            names: None,
+            handshake,
+            input: Vec::new(),
+            output,
+            sent: 0,
+            ended: None,
+            session: None,
+        })
     })
 }
 
 impl ClientHandshake for Negotiation {
     /// Waits for space to send if there is output, and for input otherwise.
     fn interest(&self) -> PollFd<'_> {
-        let flags = if self.sent < self.output.len() {
-            PollFlags::OUT
-        } else {
-            PollFlags::IN
+        let flags = match &self.secure {
+            Some(session) => session.interest(),
+            None if self.sent < self.output.len() => PollFlags::OUT,
+            None => PollFlags::IN,
         };
         PollFd::new(&self.socket, flags)
     }
@@ -93,6 +108,11 @@ impl ClientHandshake for Negotiation {
                 Err(_) => return HandshakeProgress::Over(None),
             }
             match self.ended.take() {
+                Some(HandshakeEnd::Tls) => {
+                    if let Err(reason) = self.begin_tls() {
+                        return HandshakeProgress::Over(Some(reason));
+                    }
+                }
                 Some(HandshakeEnd::Chosen(Some(place), session)) => {
                     let name = session.export.name.clone();
                     self.session = Some(session);
@@ -110,9 +130,11 @@ impl ClientHandshake for Negotiation {
                 match self.receive() {
                     Ok(0) => return HandshakeProgress::Over(None),
                     Ok(_) => {}
-                    Err(Errno::AGAIN) => return HandshakeProgress::Wait,
-                    Err(Errno::INTR) => continue,
-                    Err(_) => return HandshakeProgress::Over(None),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        return HandshakeProgress::Wait;
+                    }
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    Err(error) => return failed(&error, offer),
                 }
             }
             self.feed(offer);
@@ -124,8 +146,21 @@ impl ClientHandshake for Negotiation {
     }
 
     fn attach(self: Box<Self>) -> Option<Box<dyn Attach>> {
+        let socket = match self.secure {
+            None => self.socket,
+            Some(session) => match self.tls.relay(self.socket, *session) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    tracing::warn!(
+                        error = weir_config::os_error::message(&error),
+                        "the server closed a TLS connection, because it could not start its thread"
+                    );
+                    return None;
+                }
+            },
+        };
         Some(Box::new(NegotiatedConnection {
-            socket: self.socket,
+            socket,
             session: self.session?,
             rest: self.input,
         }))
@@ -133,15 +168,30 @@ impl ClientHandshake for Negotiation {
 }
 
 impl Negotiation {
+    /// Begins TLS after the reply to STARTTLS was sent.
+    fn begin_tls(&mut self) -> Result<(), String> {
+        // Another party can have inserted bytes that follow STARTTLS without encryption.
+        self.input = Vec::new();
+        self.secure = Some(Box::new(self.tls.begin()?));
+        Ok(())
+    }
+
     /// Passes received bytes to the handshake.
     fn feed(&mut self, offer: &PlaceOffer<'_>) {
-        let fed = self
-            .handshake
-            .feed(&self.input, &OfferedExports(offer), &mut self.output);
+        let exports = OfferedExports {
+            offer,
+            client: ClientIdentity {
+                origin: offer.origin,
+                names: self.names.as_deref(),
+            },
+            offers_tls: self.tls.is_offered(),
+        };
+        let fed = self.handshake.feed(&self.input, &exports, &mut self.output);
         self.ended = match fed {
             Ok((used, outcome)) => {
                 self.input.drain(..used);
                 outcome.map(|outcome| match outcome {
+                    HandshakeOutcome::StartTls => HandshakeEnd::Tls,
                     HandshakeOutcome::Transmission(session) => {
                         let export = offer.table.exports().get(session.export.key as usize);
                         HandshakeEnd::Chosen(export.map(|export| export.place), session)
@@ -154,31 +204,58 @@ impl Negotiation {
     }
 
     /// Sends output. Returns true when all of it is sent.
-    fn send(&mut self) -> Result<bool, Errno> {
+    fn send(&mut self) -> io::Result<bool> {
         while self.sent < self.output.len() {
             let rest = &self.output[self.sent..];
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            // The acceptor drives many handshakes on one thread, so none may block it.
-            match rustix::net::send(&self.socket, rest, flags) {
+            let sent = if let Some(session) = &mut self.secure {
+                session.send(&self.socket, rest)
+            } else {
+                // The acceptor drives many handshakes on one thread, so none may block it.
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                rustix::net::send(&self.socket, rest, flags).map_err(io::Error::from)
+            };
+            match sent {
                 Ok(count) => self.sent += count,
-                Err(Errno::AGAIN) => return Ok(false),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
         self.output.clear();
         self.sent = 0;
-        Ok(true)
+        match &mut self.secure {
+            Some(session) => session.flush(&self.socket),
+            None => Ok(true),
+        }
     }
 
     /// Receives available bytes. Returns 0 if the client has disconnected.
-    fn receive(&mut self) -> Result<usize, Errno> {
+    fn receive(&mut self) -> io::Result<usize> {
         let mut bytes = [0; READ];
-        let (count, _) = rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT)?;
+        let count = match &mut self.secure {
+            Some(session) => session.receive(&self.socket, &mut bytes)?,
+            None => rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT)?.0,
+        };
+        if let Some(session) = &self.secure
+            && self.names.is_none()
+        {
+            // The first decrypted bytes follow the TLS handshake, which verified the certificate.
+            self.names = Some(session.names());
+        }
         self.input.extend_from_slice(&bytes[..count]);
         self.silent &= count == 0;
         Ok(count)
     }
+}
+
+/// Returns the end of a handshake whose connection has failed.
+fn failed(error: &io::Error, offer: &PlaceOffer<'_>) -> HandshakeProgress {
+    // Otherwise the client has disconnected, which is not worth a log entry.
+    let tls = error.kind() == ErrorKind::InvalidData;
+    HandshakeProgress::Over(tls.then(|| {
+        offer.refusals.count(RefusalReason::Tls);
+        format!("TLS failed: {error}")
+    }))
 }
 
 /// Returns the result of a handshake without options, in which the client has chosen `export`.

@@ -24,7 +24,7 @@ use output::ReplyOutput;
 
 #[cfg(test)]
 pub(crate) use handshake::agreed;
-pub(crate) use handshake::greet;
+pub(crate) use handshake::greeter;
 
 /// The number of the receive operation.
 const RECEIVE: u32 = 0;

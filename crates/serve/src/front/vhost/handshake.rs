@@ -10,6 +10,7 @@ use weir_uring::Arena;
 
 use super::VhostSession;
 use crate::acceptor::{ClientHandshake, Greet, HandshakeProgress, PlaceOffer, VolumeExport};
+use crate::access::{ClientIdentity, RefusalReason};
 use crate::shard::{Attach, AttachError, FrontEnd};
 
 /// A VMM that has connected and has not sent anything.
@@ -56,6 +57,18 @@ impl ClientHandshake for VhostHandshake {
         let Some(export) = exports.iter().find(|e| *e.name == *self.volume) else {
             return HandshakeProgress::Over(Some("its volume was removed".to_owned()));
         };
+        let client = ClientIdentity {
+            origin: offer.origin,
+            names: None,
+        };
+        // `tls` is for NBD. The socket of a volume is on this machine.
+        if !export.access.permits(client) {
+            offer.refusals.count(RefusalReason::Access);
+            if crate::log::allowed() {
+                offer.log_not_permitted(&self.volume, client);
+            }
+            return HandshakeProgress::Over(None);
+        }
         if let Err(full) = offer.take_place(&self.volume) {
             return HandshakeProgress::Over(Some(full.to_owned()));
         }

@@ -13,9 +13,10 @@ use super::constants::{
     INFO_EXPORT, INFO_NAME, NBD_MAGIC, OPT_ABORT, OPT_EXPORT_NAME, OPT_GO, OPT_INFO, OPT_LIST,
     OPT_LIST_META_CONTEXT, OPT_SET_META_CONTEXT, OPT_STARTTLS, OPT_STRUCTURED_REPLY,
     OPTION_HEADER_LEN, OPTION_MAGIC, REP_ACK, REP_ERR_BLOCK_SIZE_REQD, REP_ERR_INVALID,
-    REP_ERR_POLICY, REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REP_SERVER,
+    REP_ERR_POLICY, REP_ERR_TLS_REQD, REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT,
+    REP_SERVER,
 };
-use super::export::{Denial, ExportInfo, Exports};
+use super::export::{Denial, ExportAccess, ExportInfo, Exports, TlsMode};
 use super::fields::{self, Fields};
 use super::flags::TransmissionFlags;
 use super::reply::MAX_CHUNK_DATA;
@@ -91,9 +92,15 @@ impl Session {
     }
 }
 
-/// The end of a handshake that followed the protocol.
+/// The end of a handshake that followed the protocol, or of its unencrypted part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandshakeOutcome {
+    /// TLS begins after the output. Send the output unencrypted, discard the bytes that were not
+    /// consumed, and negotiate TLS. Then pass only decrypted bytes to [`Handshake::feed`], and send
+    /// its output only encrypted.
+    ///
+    /// The discarded bytes were sent unencrypted, so another party can have inserted them.
+    StartTls,
     /// The transmission phase begins with the first byte that was not consumed.
     Transmission(Box<Session>),
     /// The client aborted the handshake. Send the output, then close the connection.
@@ -116,6 +123,10 @@ pub struct Handshake {
     structured: bool,
     /// The name of the export for which `base:allocation` is selected.
     meta_allocation: Option<String>,
+    /// The use of TLS, from the first option on.
+    tls: Option<TlsMode>,
+    /// True from [`HandshakeOutcome::StartTls`] on.
+    secure: bool,
 }
 
 /// The message that the handshake expects next.
@@ -126,6 +137,20 @@ enum ServerHandshakeState {
     Data { option: u32, length: u32 },
     Ended,
 }
+
+/// The reason why a client may not learn about an export.
+#[derive(Debug, Clone, Copy)]
+enum ExportDenial {
+    /// The export requires TLS, and the connection is not encrypted.
+    Plain,
+    /// The client is not permitted to use the export.
+    Access,
+}
+
+/// The message for a client that must begin TLS first.
+const TLS_REQUIRED: &str = "TLS is required";
+/// The message for a client that is not permitted to use an export.
+const NOT_PERMITTED: &str = "this client is not permitted to use the export";
 
 /// The result of one step: the outcome, if the handshake has ended.
 type HandshakeStep = Result<Option<HandshakeOutcome>, HandshakeError>;
@@ -141,6 +166,8 @@ impl Handshake {
             no_zeroes: false,
             structured: false,
             meta_allocation: None,
+            tls: None,
+            secure: false,
         }
     }
 
@@ -154,13 +181,13 @@ impl Handshake {
     /// Takes bytes that the client sent, in parts of any size, and appends the reply to `out`.
     ///
     /// Returns the number of consumed bytes of `input`, and the outcome once the handshake has
-    /// ended. Fewer bytes than given are consumed only in two cases. If the handshake has ended,
-    /// the rest belongs to the transmission phase. If `out` has reached
-    /// [`HandshakeConfig::output`], send it and call again with the rest.
+    /// ended. Fewer bytes than given are consumed only in three cases. If the handshake has ended,
+    /// the rest belongs to the transmission phase. If TLS begins, the rest must be discarded. If
+    /// `out` has reached [`HandshakeConfig::output`], send it and call again with the rest.
     ///
     /// Until the handshake has ended, every call with input consumes some of it. `out` must always
-    /// be sent, even with an outcome or an error. After either of them, no further input is
-    /// consumed.
+    /// be sent, even with an outcome or an error. After an error, or an outcome other than
+    /// [`HandshakeOutcome::StartTls`], no further input is consumed.
     ///
     /// # Errors
     /// Returns the reason why the connection must be closed.
@@ -273,7 +300,22 @@ impl Handshake {
         exports: &dyn Exports,
         out: &mut Vec<u8>,
     ) -> HandshakeStep {
+        let tls = *self.tls.get_or_insert_with(|| exports.tls_mode());
+        let forced = tls == TlsMode::Forced && !self.secure;
         match option {
+            OPT_STARTTLS => {
+                if self.start_tls(tls, data, exports, out) {
+                    return Ok(Some(HandshakeOutcome::StartTls));
+                }
+            }
+            OPT_EXPORT_NAME if forced => {
+                exports.on_denied(Denial::Plain(None));
+                return Err(HandshakeError::TlsRequired);
+            }
+            _ if forced && option != OPT_ABORT => {
+                exports.on_denied(Denial::Plain(None));
+                refuse(out, option, REP_ERR_TLS_REQD, TLS_REQUIRED);
+            }
             OPT_EXPORT_NAME => return self.export_name(data, exports, out).map(Some),
             OPT_ABORT => {
                 // Data of ABORT is ignored rather than refused, as `proto.md` recommends (Option
@@ -300,15 +342,58 @@ impl Handshake {
             OPT_LIST_META_CONTEXT | OPT_SET_META_CONTEXT => {
                 self.meta_context(option, data, exports, out);
             }
-            _ => {
-                if option == OPT_STARTTLS {
-                    exports.on_denied(Denial::Tls);
-                }
-                refuse(out, option, REP_ERR_UNSUP, "option not supported");
-            }
+            _ => refuse(out, option, REP_ERR_UNSUP, "option not supported"),
         }
         self.state = ServerHandshakeState::Header;
         Ok(None)
+    }
+
+    /// Answers STARTTLS. Returns true if TLS begins.
+    fn start_tls(
+        &mut self,
+        tls: TlsMode,
+        data: &[u8],
+        exports: &dyn Exports,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if tls == TlsMode::Off {
+            exports.on_denied(Denial::Tls);
+            refuse(out, OPT_STARTTLS, REP_ERR_UNSUP, "option not supported");
+        } else if self.secure || !data.is_empty() {
+            let reason = if self.secure {
+                "TLS has already begun"
+            } else {
+                "the option does not permit data"
+            };
+            refuse(out, OPT_STARTTLS, REP_ERR_INVALID, reason);
+        } else {
+            append_reply(out, OPT_STARTTLS, REP_ACK, &[]);
+            self.secure = true;
+            // Options that were sent unencrypted must not affect the encrypted session, because
+            // another party can have inserted or removed them (`proto.md`, Option types).
+            self.structured = false;
+            self.meta_allocation = None;
+            self.state = ServerHandshakeState::Header;
+            return true;
+        }
+        false
+    }
+
+    /// Returns the reason for which the client may not learn about an export.
+    fn denial(&self, export: &ExportInfo, exports: &dyn Exports) -> Option<ExportDenial> {
+        match exports.access(export, self.secure) {
+            ExportAccess::Granted => None,
+            // A server without TLS must not reply that TLS is required, and neither must a server
+            // on an encrypted connection (`proto.md`, Server-side requirements).
+            ExportAccess::TlsRequired if !self.secure && self.tls != Some(TlsMode::Off) => {
+                exports.on_denied(Denial::Plain(Some(&export.name)));
+                Some(ExportDenial::Plain)
+            }
+            ExportAccess::TlsRequired | ExportAccess::Denied => {
+                exports.on_denied(Denial::Access(&export.name));
+                Some(ExportDenial::Access)
+            }
+        }
     }
 
     fn export_name(
@@ -323,6 +408,11 @@ impl Handshake {
         let Some(export) = exports.find(name) else {
             return Err(HandshakeError::UnknownExport(name.to_owned()));
         };
+        match self.denial(&export, exports) {
+            Some(ExportDenial::Plain) => return Err(HandshakeError::TlsRequired),
+            Some(ExportDenial::Access) => return Err(HandshakeError::Refused(NOT_PERMITTED)),
+            None => {}
+        }
         if self.config.require_block_size && export.block_sizes.minimum > 1 {
             return Err(HandshakeError::BlockSizeRequired(name.to_owned()));
         }
@@ -359,6 +449,14 @@ impl Handshake {
             refuse(out, option, REP_ERR_UNKNOWN, "unknown export");
             return None;
         };
+        if let Some(denial) = self.denial(&export, exports) {
+            let (reply, reason) = match denial {
+                ExportDenial::Plain => (REP_ERR_TLS_REQD, TLS_REQUIRED),
+                ExportDenial::Access => (REP_ERR_POLICY, NOT_PERMITTED),
+            };
+            refuse(out, option, reply, reason);
+            return None;
+        }
         let sizes = export.block_sizes;
         let fits = sizes.minimum <= 1 || request.wants_block_sizes;
         let begins = option == OPT_GO && (fits || !self.config.require_block_size);
@@ -416,6 +514,11 @@ impl Handshake {
         let Some(export) = exports.find(request.name) else {
             return refuse(out, option, REP_ERR_UNKNOWN, "unknown export");
         };
+        // The reply that TLS is required is reserved for options that choose an export, unless all
+        // options require TLS (`proto.md`, SELECTIVETLS mode).
+        if self.denial(&export, exports).is_some() {
+            return refuse(out, option, REP_ERR_POLICY, NOT_PERMITTED);
+        }
         // Wildcards list contexts but do not select any (`proto.md`, The `base:` metadata
         // namespace).
         let wildcard = !select && (request.unrestricted || request.base_wildcard);
@@ -517,8 +620,12 @@ pub enum HandshakeError {
     /// name.
     #[error("export {0:?} requires a client that requests block sizes")]
     BlockSizeRequired(String),
-    /// The export in `EXPORT_NAME` cannot begin a session. Contains the message from
-    /// [`Exports::refusal`].
+    /// The client chose an export with `EXPORT_NAME` on an unencrypted connection, and the export
+    /// requires TLS.
+    #[error("the client chose an export that requires TLS without encryption")]
+    TlsRequired,
+    /// The export in `EXPORT_NAME` cannot begin a session. Contains the message for the client, for
+    /// example from [`Exports::refusal`].
     #[error("{0}")]
     Refused(&'static str),
 }

@@ -616,3 +616,131 @@ fn a_handshake_consumes_no_bytes_after_its_end() {
     assert!(broken.feed(&[0xff; 64], &Two, &mut Vec::new()).is_err());
     assert_eq!(broken.feed(&input, &Two, &mut Vec::new()), Ok((0, None)));
 }
+
+/// A server with the exports of [`Two`] that offers TLS. `beta` requires it, and `alpha` is denied
+/// to encrypted clients.
+struct SecureServer(TlsMode);
+
+impl Exports for SecureServer {
+    fn list(&self, each: &mut dyn FnMut(&str, &str)) {
+        Two.list(each);
+    }
+
+    fn find(&self, name: &str) -> Option<ExportInfo> {
+        Two.find(name)
+    }
+
+    fn tls_mode(&self) -> TlsMode {
+        self.0
+    }
+
+    fn access(&self, export: &ExportInfo, secure: bool) -> ExportAccess {
+        match (&*export.name, secure) {
+            ("beta", false) => ExportAccess::TlsRequired,
+            ("alpha", true) => ExportAccess::Denied,
+            _ => ExportAccess::Granted,
+        }
+    }
+}
+
+/// Feeds client flags and options to a handshake with [`SecureServer`]. Returns the rest that was
+/// not consumed, the output and the end.
+type SecureRun = (
+    usize,
+    Vec<u8>,
+    Result<Option<HandshakeOutcome>, HandshakeError>,
+);
+
+fn secure_run(handshake: &mut Handshake, mode: TlsMode, options: &[Vec<u8>]) -> SecureRun {
+    let input = options.concat();
+    let mut out = Vec::new();
+    match handshake.feed(&input, &SecureServer(mode), &mut out) {
+        Ok((used, outcome)) => (input.len() - used, out, Ok(outcome)),
+        Err(error) => (0, out, Err(error)),
+    }
+}
+
+fn begun() -> Handshake {
+    let mut handshake = Handshake::new(HandshakeConfig::default());
+    handshake.feed(&FIXED, &Two, &mut Vec::new()).unwrap();
+    handshake
+}
+
+const REQUIRED: &[u8] = b"TLS is required";
+
+#[test]
+fn an_export_that_requires_tls_is_refused_in_plain_text() {
+    let mode = TlsMode::Selective;
+    for code in [OPT_GO, OPT_INFO] {
+        let run = secure_run(&mut begun(), mode, &[option(code, &info("beta", &[]))]);
+        assert_eq!(run, (0, reply(code, REP_ERR_TLS_REQD, REQUIRED), Ok(None)));
+    }
+    let run = secure_run(&mut begun(), mode, &[option(OPT_EXPORT_NAME, b"beta")]);
+    assert_eq!(run, (0, vec![], Err(HandshakeError::TlsRequired)));
+    // The other export needs no TLS.
+    let run = secure_run(&mut begun(), mode, &[option(OPT_EXPORT_NAME, b"alpha")]);
+    assert!(matches!(run.2, Ok(Some(HandshakeOutcome::Transmission(_)))));
+    // A server without TLS must not reply that TLS is required.
+    let run = secure_run(
+        &mut begun(),
+        TlsMode::Off,
+        &[option(OPT_GO, &info("beta", &[]))],
+    );
+    let denied = b"this client is not permitted to use the export";
+    assert_eq!(run, (0, reply(OPT_GO, REP_ERR_POLICY, denied), Ok(None)));
+}
+
+#[test]
+fn if_tls_is_forced_every_option_requires_it() {
+    let mode = TlsMode::Forced;
+    for code in [OPT_GO, OPT_INFO, OPT_LIST, OPT_STRUCTURED_REPLY, 77] {
+        let run = secure_run(&mut begun(), mode, &[option(code, &info("alpha", &[]))]);
+        assert_eq!(run, (0, reply(code, REP_ERR_TLS_REQD, REQUIRED), Ok(None)));
+    }
+    let run = secure_run(&mut begun(), mode, &[option(OPT_EXPORT_NAME, b"alpha")]);
+    assert_eq!(run, (0, vec![], Err(HandshakeError::TlsRequired)));
+    let run = secure_run(&mut begun(), mode, &[option(OPT_ABORT, &[])]);
+    let expected = reply(OPT_ABORT, REP_ACK, &[]);
+    assert_eq!(run, (0, expected, Ok(Some(HandshakeOutcome::Aborted))));
+}
+
+#[test]
+fn tls_begins_with_a_clean_state_and_without_the_pipelined_options() {
+    let mut handshake = begun();
+    let mode = TlsMode::Selective;
+    let plain = [
+        option(OPT_STRUCTURED_REPLY, &[]),
+        option(OPT_STARTTLS, b"data"),
+        option(OPT_STARTTLS, &[]),
+        // Another party could have inserted this option.
+        option(OPT_GO, &info("beta", &[])),
+    ];
+    let (rest, out, end) = secure_run(&mut handshake, mode, &plain);
+    assert_eq!(
+        (rest, end),
+        (plain[3].len(), Ok(Some(HandshakeOutcome::StartTls)))
+    );
+    let answers = [
+        reply(OPT_STRUCTURED_REPLY, REP_ACK, &[]),
+        reply(
+            OPT_STARTTLS,
+            REP_ERR_INVALID,
+            b"the option does not permit data",
+        ),
+        reply(OPT_STARTTLS, REP_ACK, &[]),
+    ];
+    assert_eq!(out, answers.concat());
+    let encrypted = [
+        option(OPT_STARTTLS, &[]),
+        option(OPT_GO, &info("alpha", &[])),
+        option(OPT_GO, &info("beta", &[])),
+    ];
+    let (_, out, end) = secure_run(&mut handshake, mode, &encrypted);
+    let again = reply(OPT_STARTTLS, REP_ERR_INVALID, b"TLS has already begun");
+    assert!(out.starts_with(&again));
+    let Ok(Some(HandshakeOutcome::Transmission(session))) = end else {
+        panic!("{end:?}")
+    };
+    assert_eq!(session.export.name, "beta");
+    assert!(!session.structured, "it was negotiated in plain text");
+}

@@ -1,0 +1,104 @@
+//! Certificates for tests, which OpenSSL makes.
+
+use std::path::{Path, PathBuf};
+
+use super::Temp;
+use super::program::{program_named, run, skip};
+
+/// Returns true if OpenSSL is installed. Otherwise prints a line, and fails if tests must not be
+/// skipped.
+pub(crate) fn have_openssl() -> bool {
+    let version = program_named("openssl").arg("version").output();
+    let is_there = version.is_ok_and(|output| output.status.success());
+    if !is_there {
+        skip("openssl is not installed");
+    }
+    is_there
+}
+
+/// A directory with an authority and the certificates that it has signed.
+#[derive(Debug)]
+pub(crate) struct TestCertificates(Temp);
+
+impl TestCertificates {
+    /// Makes an authority with the certificates of the server and of the client `alice.example`.
+    pub(crate) fn new() -> Self {
+        Self::of("alice.example")
+    }
+
+    /// Makes an authority with the certificates of the server and of a client.
+    pub(crate) fn of(client: &str) -> Self {
+        let directory = Temp::new();
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/examples/tls/certificates");
+        let path = directory.path().display().to_string();
+        run(&script.display().to_string(), &[&path, client]);
+        Self(directory)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Returns `[listen.tls]` as a line that begins a configuration.
+    pub(crate) fn listen(&self, rest: &str) -> String {
+        let path = |name: &str| self.path(name).display().to_string();
+        format!(
+            "listen.tls = {{ certificate = \"{}\", key = \"{}\"{rest} }}\n",
+            path("server-cert.pem"),
+            path("server-key.pem")
+        )
+    }
+
+    /// Returns `[listen.tls]` with an authority for clients.
+    pub(crate) fn listen_with_ca(&self, rest: &str) -> String {
+        let ca = self.path("ca-cert.pem");
+        self.listen(&format!(", client_ca = \"{}\"{rest}", ca.display()))
+    }
+
+    /// Returns a directory for a client that trusts this authority and has the certificate of
+    /// `other`.
+    pub(crate) fn with_client_of(&self, other: &Self) -> Temp {
+        let directory = Temp::new();
+        for (from, name) in [
+            (self, "ca-cert.pem"),
+            (other, "client-cert.pem"),
+            (other, "client-key.pem"),
+        ] {
+            std::fs::copy(from.path(name), directory.path().join(name)).unwrap();
+        }
+        directory
+    }
+
+    /// Returns a directory for a client that trusts this authority and has no certificate.
+    pub(crate) fn without_client(&self) -> Temp {
+        let directory = Temp::new();
+        let to = directory.path().join("ca-cert.pem");
+        std::fs::copy(self.path("ca-cert.pem"), to).unwrap();
+        directory
+    }
+
+    /// Replaces the client's certificate by one that has expired.
+    pub(crate) fn expire_client(&self) {
+        let directory = self.0.path().display();
+        let configuration = format!(
+            "[req]\ndistinguished_name = name\n[name]\n[ca]\ndefault_ca = own\n[own]\n\
+             database = {directory}/index\nserial = {directory}/serial\nnew_certs_dir = {directory}\n\
+             default_md = sha256\npolicy = any\nx509_extensions = client\n[any]\ncommonName = supplied\n\
+             [client]\nsubjectAltName = DNS:alice.example\nbasicConstraints = CA:FALSE\n"
+        );
+        std::fs::write(self.path("ca.cnf"), configuration).unwrap();
+        std::fs::write(self.path("index"), "").unwrap();
+        std::fs::write(self.path("serial"), "01\n").unwrap();
+        let request =
+            "req -new -config ca.cnf -key client-key.pem -subj /CN=alice.example -out client.csr";
+        let sign = "ca -batch -config ca.cnf -cert ca-cert.pem -keyfile ca-key.pem -in client.csr \
+                    -startdate 20200101000000Z -enddate 20210101000000Z -out client-cert.pem -notext";
+        for arguments in [request, sign] {
+            let mut openssl = program_named("openssl");
+            openssl.args(arguments.split_whitespace());
+            let output = openssl.current_dir(self.0.path()).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+        }
+    }
+}
