@@ -190,7 +190,11 @@ pub(crate) fn search(
         })
     };
     let kind = kind.map(known).transpose()?;
-    let draw = DrawOptions { kind, admitted };
+    let draw = DrawOptions {
+        kind,
+        shallow: false,
+        admitted,
+    };
     let jobs = self::jobs(jobs)?;
     let found = run_interruptible(py, |interrupt| found(runs, seed, draw, jobs, interrupt))?;
     Ok(bytes(

@@ -17,6 +17,7 @@ const PLAN: SearchPlan = SearchPlan {
     runs: 5,
     draw: DrawOptions {
         kind: None,
+        shallow: false,
         admitted: true,
     },
     jobs: 1,
@@ -59,6 +60,7 @@ fn a_case_reads_back_from_its_file() {
         // A kind is requested, so that all three occur. The same seed draws the same case again.
         let how = DrawOptions {
             kind: Some(seed as usize % 3),
+            shallow: false,
             admitted: false,
         };
         let case = draw_case(seed, how).expect("a case");

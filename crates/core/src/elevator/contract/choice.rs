@@ -43,7 +43,7 @@ impl Contracts {
             return match self.blocking_reservation(now, &offer, group, table) {
                 // Nothing else limits the pieces of promised clients in a crowd.
                 None if self.reservations.is_crowded()
-                    && !self.window.has_room(self.flight, offer.cost) =>
+                    && !self.window.has_room(now, self.flight, offer.cost) =>
                 {
                     Err(None)
                 }
@@ -179,7 +179,7 @@ impl Contracts {
             self.held.get_or_insert(now);
             return self.serve_instead(now, offer, group, table, events);
         }
-        if !self.window.has_room(self.flight, offer.cost) {
+        if !self.window.has_room(now, self.flight, offer.cost) {
             return Err(None);
         }
         // A piece passes, so the wait is over. It goes on only during the slice that others get

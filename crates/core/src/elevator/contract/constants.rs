@@ -153,6 +153,10 @@ constants! {
         /// Pieces that are sent one at a time at the beginning, and number of pieces of which the
         /// shortest shows the delay.
         MEASURED_PIECES: u32 = 3, "pieces", "not measured";
+        /// Time without a piece that has the drive to itself, after which the delay is measured on
+        /// purpose. It is for drives that change.
+        MEASURE: Span = Span::from_secs(5), "ns",
+            "without the rule, a client next to one whose server hangs gets a quarter of its rate";
         /// Seek cost from which a drive has no window, because it chooses better among more
         /// requests.
         SEEK_CHOOSES: Cost = Cost::from_nanos(1_000_000), "ns",

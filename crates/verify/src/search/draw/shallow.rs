@@ -18,8 +18,9 @@ pub(in crate::search) fn draw_shallow(
     kind: Option<usize>,
 ) -> Result<SearchCase, RunFailure> {
     let mut dice = Dice::new(seed);
-    let kind = kind.unwrap_or(dice.weighted(&[(1, 0), (3, 1)]));
-    let drive = drives::choice(&mut dice, kind);
+    // The kind is drawn even if one is requested, so that the remaining draws stay the same.
+    let kind_drawn = dice.weighted(&[(1, 0), (3, 1)]);
+    let drive = drives::choice(&mut dice, kind.unwrap_or(kind_drawn));
     let mut scenario = Scenario::new(seed.to_string(), drive, Span::from_secs(4));
     scenario.capacity = Some(Capacity::NONE.read(ROOMY).write(ROOMY));
     let mut case = SearchCase {

@@ -9,8 +9,9 @@
 //! work in flight leads to more throughput, costs fall and the window admits more.
 //!
 //! Only a piece that has the drive to itself shows the delay. Therefore the first pieces are sent
-//! one at a time. Each round of learning counts as one of them, so that this soon ends. Promised
-//! clients do not wait for it. Until there is a measurement, the delay is assumed to be the shortest time of any piece.
+//! one at a time. If no piece has been alone for a long time, the drive runs empty for one more
+//! measurement. Each round of learning counts as one of these pieces, so that this soon ends.
+//! Promised clients do not wait for it. Until there is a measurement, the delay is assumed to be the shortest time of any piece.
 //!
 //! A drive with expensive seeks orders requests better if it can choose among many, so it has no
 //! window once that is known. If the thread of the driver is late, because it waits for a
@@ -19,8 +20,8 @@
 
 use super::cost::{DriveCostModel, Locality, Round};
 use crate::elevator::contract::constants::{
-    AVERAGE_PART, BOUND_MIN, GAIN, MEASURED_PIECES, MEMORY, PARALLEL, ROUND, SECOND, SEEK_CHOOSES,
-    SEVERAL,
+    AVERAGE_PART, BOUND_MIN, GAIN, MEASURE, MEASURED_PIECES, MEMORY, PARALLEL, ROUND, SECOND,
+    SEEK_CHOOSES, SEVERAL,
 };
 use crate::elevator::contract::unit::Cost;
 use crate::table::Piece;
@@ -129,6 +130,8 @@ pub(crate) struct Window {
     alone: bool,
     /// Number of pieces that are still to be sent alone.
     unmeasured: u32,
+    /// The time at which the last piece was alone, or was to be sent alone.
+    measured: Instant,
     /// True if a piece was stopped by the window since the last dispatch.
     full: bool,
     /// Additional work in the window for a late driver.
@@ -157,6 +160,7 @@ impl Window {
             } else {
                 MEASURED_PIECES
             },
+            measured: Instant::ZERO,
             full: false,
             late: Cost::ZERO,
             each: [0; 2],
@@ -167,7 +171,10 @@ impl Window {
 
     /// Returns true if a piece of `cost` may be dispatched in addition to `flight`.
     #[inline]
-    pub(crate) fn has_room(&mut self, flight: Cost, cost: Cost) -> bool {
+    pub(crate) fn has_room(&mut self, now: Instant, flight: Cost, cost: Cost) -> bool {
+        if self.remote == Span::ZERO && now.since(self.measured) > MEASURE {
+            (self.measured, self.unmeasured) = (now, self.unmeasured.max(1));
+        }
         let bound = if self.unmeasured > 0 {
             // While a delay is measured, a piece may be dispatched to an empty drive only.
             Cost::ZERO
@@ -243,7 +250,7 @@ impl Window {
                 self.settle(model);
             }
             if core::mem::take(&mut self.alone) && tells {
-                self.add(time, piece, place);
+                self.add(now, piece, place);
                 self.settle(model);
             }
         }
@@ -254,15 +261,16 @@ impl Window {
     }
 
     /// Records a piece that was alone.
-    fn add(&mut self, time: u64, piece: &Piece, place: Locality) {
+    fn add(&mut self, now: Instant, piece: &Piece, place: Locality) {
         let sample = SoloSample {
-            time,
+            time: now.since(piece.dispatched).as_nanos(),
             op: piece.op,
             place,
             bytes: piece.length.into(),
         };
         self.delays[usize::from(!piece.op.is_read())].add(sample);
         self.unmeasured = self.unmeasured.saturating_sub(1);
+        self.measured = now;
     }
 
     /// Returns true if pieces waited for one another in a round, and not for clients to send
