@@ -7,7 +7,9 @@
 
 use super::Reservation;
 use super::slope::Slope;
-use crate::elevator::contract::constants::{HIDDEN, HIDDEN_TIMES, INTERFERENCE_MAX, OWN_RISE};
+use crate::elevator::contract::constants::{
+    HIDDEN, HIDDEN_TIMES, INTERFERENCE_MAX, OWN_RISE, PAUSES_PART, REACHABLE_PART,
+};
 use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::Cost;
@@ -99,13 +101,15 @@ impl Reservation {
     /// pauses or the drive are the reason.
     fn judge_reach(&mut self, serial: bool) {
         let (solo, period) = (self.latency.solo, self.demand.period);
-        self.latency.reachable = solo <= period;
-        self.latency.pauses =
-            self.latency.reachable && solo > period - self.demand.arrivals.think();
+        let within = |allowed: Span| solo <= allowed + allowed / REACHABLE_PART;
+        let in_time = within(period - self.demand.arrivals.think());
+        // Without its think time, the client would reach its promise.
+        self.latency.pauses = !in_time && within(period / PAUSES_PART);
+        self.latency.reachable = in_time || self.latency.pauses;
         // The client keeps the drive busy if its work in flight accounts for at least half of its
         // latency.
         let busy = serial || self.in_drive.cost.time().saturating_mul(2) >= solo;
-        self.latency.drive_limited = busy && !self.latency.reachable;
+        self.latency.drive_limited = busy && solo > period;
     }
 
     /// Returns the largest amount of other clients' work that delays one of the client's requests
