@@ -153,14 +153,14 @@ impl Set {
 
 /// An active member of a set.
 #[derive(Debug)]
-pub(crate) struct Member<'a> {
+pub(crate) struct TournamentMember<'a> {
     set: &'a mut Set,
     leaves: &'a mut [u32],
     matches: &'a mut [[Contestant; 2]],
     slot: u32,
 }
 
-impl Member<'_> {
+impl TournamentMember<'_> {
     /// Returns true if no active slot of the set has a smaller key.
     #[inline]
     pub(crate) fn is_first(&self) -> bool {
@@ -287,8 +287,8 @@ impl Tournaments {
 
     /// Returns access to an active member of a set.
     #[inline]
-    pub(crate) fn member(&mut self, set: u32, slot: u32) -> Member<'_> {
-        Member {
+    pub(crate) fn member(&mut self, set: u32, slot: u32) -> TournamentMember<'_> {
+        TournamentMember {
             set: &mut self.sets[set as usize],
             leaves: &mut self.leaves,
             matches: &mut self.matches,

@@ -83,8 +83,8 @@ constants! {
              other uses: not measured";
     }
     "costs" {
-        /// For the first estimate, a drive with a lower stated bandwidth, or without one, is assumed
-        /// to reach this one, because the stated bandwidth is the worst case.
+        /// For the first estimate, a drive with a lower stated bandwidth, or without one, is
+        /// assumed to reach this one, because the stated bandwidth is the worst case.
         SLOWEST: u64 = 100_000_000, "bytes/s",
             "a quarter: P +8, L +1, S +1; four times: S +1, T -2, B +4";
         /// The cost of a far request is first assumed to be that of this many bytes if no rate of
@@ -108,7 +108,8 @@ constants! {
         /// host never has all of them in use all the time.
         FULL: u64 = 15, "1/16", "a quarter or four times as much: no count changed";
         /// Rounds of far pieces that are needed to know the drive and its seek cost. In as many
-        /// rounds of a kind, errors are corrected by the part for cheaper pieces in both directions.
+        /// rounds of a kind, errors are corrected by the part for cheaper pieces in both
+        /// directions.
         KNOWN: u32 = 6, "rounds",
             "for knowing the seek cost, 1: P +1, L +1, I +1, T -6, B -2; 16: P +2, S +1, T +5, \
              B +2; for correcting errors, 3: P +3, R +1, T -7, B -1; 48: P +2, S +1, T +7, B +1";

@@ -6,9 +6,9 @@
 //!
 //! The size of the part is found by trial, in rounds. It shrinks as long as the drive completes at
 //! least the work that it completes without restraint, minus a price, and grows otherwise. The
-//! price is `sacrifice`, or less if the absent client would get little more without contention. Work
-//! is measured as the cost of whole requests, so that cutting them does not count as work. To find
-//! the speed without restraint, the whole window is open in two of every 32 rounds. (Shen and
+//! price is `sacrifice`, or less if the absent client would get little more without contention.
+//! Work is measured as the cost of whole requests, so that cutting them does not count as work. To
+//! find the speed without restraint, the whole window is open in two of every 32 rounds. (Shen and
 //! Park's scheduler for flash, ATC 2013, throttles dispatch to a fixed depth, which is right for
 //! one drive and one load.) The time in which only a flush keeps the drive busy is left out of a
 //! round, because it depends on what was written before.

@@ -5,8 +5,8 @@
 //!
 //! A stream that continues where its last request ended keeps the drive long enough that 90 % of
 //! the time is spent on transfers and 10 % on the seek of 11 ms of a slow disk (Argon: Wachs et
-//! al., "Argon: performance insulation for shared storage servers", FAST 2007). If its next request has not arrived yet, the
-//! drive waits for it, but only if the wait is not longer than a seek.
+//! al., "Argon: performance insulation for shared storage servers", FAST 2007). If its next request
+//! has not arrived yet, the drive waits for it, but only if the wait is not longer than a seek.
 //!
 //! A client with random reads and a queue depth of 1 has no queued request when its request
 //! completes. If it has had less than its share of such a drive, the drive waits for its next

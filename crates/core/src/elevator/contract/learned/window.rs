@@ -11,7 +11,8 @@
 //! Only a piece that has the drive to itself shows the delay. Therefore the first pieces are sent
 //! one at a time. If no piece has been alone for a long time, the drive runs empty for one more
 //! measurement. Each round of learning counts as one of these pieces, so that this soon ends.
-//! Promised clients do not wait for it. Until there is a measurement, the delay is assumed to be the shortest time of any piece.
+//! Promised clients do not wait for it. Until there is a measurement, the delay is assumed to be
+//! the shortest time of any piece.
 //!
 //! A drive with expensive seeks orders requests better if it can choose among many, so it has no
 //! window once that is known. If the thread of the driver is late, because it waits for a

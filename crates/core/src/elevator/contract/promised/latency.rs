@@ -6,7 +6,7 @@
 //! hides work delays it by more. The ratio is learned for each reservation from its own requests.
 
 use super::Reservation;
-use super::slope::Slope;
+use super::slope::{FULL, Slope};
 use crate::elevator::contract::constants::{
     HIDDEN, HIDDEN_TIMES, INTERFERENCE_MAX, OWN_RISE, PAUSES_PART, REACHABLE_PART,
 };
@@ -14,9 +14,6 @@ use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::Cost;
 use crate::{Op, Span};
-
-/// Interference of 1: work of others delays a client by its cost.
-pub(super) const FULL: u64 = 256;
 
 /// The learned latency of a client's requests.
 #[derive(Clone, Copy, Debug)]

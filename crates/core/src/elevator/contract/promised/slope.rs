@@ -7,9 +7,11 @@
 //! faster. Therefore a line is fitted by least squares, and other clients are limited by the time
 //! that their work adds.
 
-use super::latency::FULL;
 use crate::Span;
 use crate::elevator::contract::constants::{SLOPE_VARIES, SLOPE_WEIGHT};
+
+/// Interference of 1: work of others delays a client by its cost.
+pub(super) const FULL: u64 = 256;
 
 /// The unit of times, in nanoseconds. Together with [`MOST`] it keeps squares, and sums of squares,
 /// within 64 bits.

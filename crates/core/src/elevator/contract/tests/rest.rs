@@ -31,8 +31,8 @@ fn a_promise_of_requests_used_for_long_requests_breaks_no_other() {
     assert!(long > other, "{long} and {other}");
 }
 
-/// The realtime client limits the work in the drive, so the drive has just enough throughput for all
-/// promises.
+/// The realtime client limits the work in the drive, so the drive has just enough throughput for
+/// all promises.
 #[test]
 fn a_promise_of_requests_used_for_long_requests_is_kept_next_to_a_realtime_client() {
     let max = Max::NONE.bandwidth(10_000_000).burst(Span::from_millis(10));
