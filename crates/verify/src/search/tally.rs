@@ -621,6 +621,7 @@ mod tests {
         (good.share_off, good.idle_wait) = (Some(0.1), Some(400.0));
         good.latency = vec![4.0];
         (good.bfq_keeps, good.total_bfq) = (true, Some(0.9));
+        (good.kept_by_none, good.promises_kept) = (2, 2);
         let served = |among_all| {
             let beside_promised = 0.9;
             vec![RealtimeService {
@@ -638,6 +639,7 @@ mod tests {
         (bad.share_off, bad.idle_wait) = (Some(0.11), Some(401.0));
         (bad.latency, bad.total) = (vec![1.0, 4.1], Some(0.94));
         (bad.bfq_keeps, bad.findings.0) = (true, 1);
+        (bad.kept_by_none, bad.promises_kept) = (2, 1);
         bad.broken = Some("panic".into());
         bad.served = served(0.89);
         let fails = |f: &&SearchFailure| f.badness(&bad).is_some();

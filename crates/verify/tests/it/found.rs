@@ -129,8 +129,11 @@ fn a_realtime_client_starves_no_other_client() {
 #[test]
 fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
     let tried = run_found("realtime-latency");
-    // 98 % of the max of 60 MB/s.
-    assert!(tried.least(0) >= 58_800_000, "{}", tried.least(0));
+    // The max is 60 MB/s. The first second contains the rounds in which the drive is learned, and
+    // requests of other clients are not cut.
+    let seconds = &tried.trial.contract.clients[0].seconds;
+    assert!(seconds[0] >= 58_500_000, "{seconds:?}");
+    assert!(seconds[1..].iter().all(|&s| s >= 59_400_000), "{seconds:?}");
     let [ratio] = tried.outcome.latency[..] else {
         panic!("one realtime client");
     };
