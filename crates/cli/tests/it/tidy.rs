@@ -119,7 +119,7 @@ const BUDGETS: [CrateBudget; 15] = [
     budget("serve", [30_963, 18_192, 1, 0, 0]),
     budget("sim", [8_734, 4_686, 0, 0, 0]),
     budget("uring", [4_939, 2_907, 0, 0, 0]),
-    budget("verify", [11_495, 9_384, 10, 0, 0]),
+    budget("verify", [11_499, 9_384, 10, 0, 0]),
     budget("wire", [12_112, 4_309, 1, 0, 0]),
 ];
 
