@@ -15,7 +15,7 @@ pub(crate) struct DriveKind {
     /// client by at least its cost.
     pub(crate) seeks: bool,
     /// Far pieces may cost a seek. Therefore absent clients do not keep their places, an expensive
-    /// request counts once, and every write may leave work in the drive after its completion.
+    /// request defers no deficit, and every write may leave work in the drive after its completion.
     pub(crate) may_seek: bool,
     /// Requests are cut into pieces. On other drives they are sent whole.
     pub(crate) cuts: bool,

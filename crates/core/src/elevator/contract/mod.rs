@@ -617,8 +617,7 @@ impl Schedule for Contracts {
 
 impl Contracts {
     /// Accounts for a piece of a promised client that completed. `cost` is the cost of the piece,
-    /// `last` is true if it was the last piece of its request, and `alone` is true if it had the
-    /// drive to itself.
+    /// and `last` is true if it was the last piece of its request.
     // Not inlined, because a drive without promises never gets here.
     #[inline(never)]
     fn complete_promised(

@@ -23,9 +23,7 @@ use crate::elevator::contract::constants::{
 use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::unit::{Bytes, Cost};
 use crate::list::NIL;
-use crate::time::mul_div_floor;
 use crate::{GroupId, Instant, Span};
-use core::ops::{Add, Sub};
 
 /// A load of the whole time.
 const WHOLE_TIME: u32 = 256;
@@ -34,28 +32,6 @@ impl PromiseLoad {
     /// Returns true if the drive can keep the promises only by serving several clients at a time.
     pub(super) fn is_crowd(self) -> bool {
         self.serial > WHOLE_TIME.max(self.busy * 2)
-    }
-}
-
-impl Add for PromiseLoad {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            serial: self.serial + other.serial,
-            busy: self.busy + other.busy,
-        }
-    }
-}
-
-impl Sub for PromiseLoad {
-    type Output = Self;
-
-    fn sub(self, other: Self) -> Self {
-        Self {
-            serial: self.serial - other.serial,
-            busy: self.busy - other.busy,
-        }
     }
 }
 
@@ -145,12 +121,12 @@ impl Reservation {
 
     /// Returns the state of the reservation. `late` is the lag of the promises' time base, and
     /// `waits` is true if the client waits for the drive.
-    fn standing(&self, now: Instant, late: Span, query: &DispatchQuery, waits: bool) -> Standing {
+    fn standing(&self, now: Instant, late: Span, new: bool, waits: bool) -> Standing {
         if self.realtime {
             Standing::Realtime
         } else if !waits && now > self.demand.arrivals.expected() {
             Standing::Away
-        } else if query.new {
+        } else if new {
             Standing::Unknown
         } else if !self.latency.reachable && self.latency.drive_limited {
             Standing::DriveLimited
@@ -170,7 +146,7 @@ impl Reservation {
         let due = now.saturating_sub(late);
         let bearable = |time| self.bearable(time, query.kind.seeks);
         let only = |most| SlackLimit { most, one: false };
-        match self.standing(now, late, query, waits) {
+        match self.standing(now, late, query.new, waits) {
             Standing::Realtime => SlackLimit {
                 most: self.room_beside_realtime(query),
                 one: true,
@@ -392,22 +368,28 @@ impl Reservations {
     /// Updates the load of a reservation after a request that ended with a piece of `bytes` at
     /// `cost`.
     pub(super) fn update_load(&mut self, at: u32, bytes: Bytes, cost: Cost, kind: &DriveKind) {
-        let r = &mut self.table[at as usize];
-        let old = r.load;
-        r.load = if kind.may_seek || kind.varies || r.realtime || !r.latency.reachable {
+        let r = &self.table[at as usize];
+        let load = if kind.may_seek || kind.varies || r.realtime || !r.latency.reachable {
             PromiseLoad::default()
         } else {
             let part = |time: Span, of: Span| {
                 let (time, of) = (time.as_nanos(), of.as_nanos());
-                mul_div_floor(time, WHOLE_TIME.into(), of.max(time).max(1)) as u32
+                (time.saturating_mul(WHOLE_TIME.into()) / of.max(time).max(1)) as u32
             };
             PromiseLoad {
                 serial: part(r.latency.solo, r.allowed()),
                 busy: part(cost.time(), r.time_for(bytes, 1)),
             }
         };
-        self.load = self.load - old + self.table[at as usize].load;
+        self.set_load(at, load);
         self.crowded &= self.load.is_crowd();
+    }
+
+    /// Sets the load of a reservation, and keeps the sum of all.
+    fn set_load(&mut self, at: u32, load: PromiseLoad) {
+        let old = core::mem::replace(&mut self.table[at as usize].load, load);
+        self.load.serial = self.load.serial - old.serial + load.serial;
+        self.load.busy = self.load.busy - old.busy + load.busy;
     }
 
     /// Returns true while no promise reserves the drive. This begins if a client is late although
@@ -419,8 +401,7 @@ impl Reservations {
 
     /// Ends the limit that a reservation sets to others.
     pub(super) fn remove_bound(&mut self, at: u32) {
-        let load = core::mem::take(&mut self.table[at as usize].load);
-        self.load = self.load - load;
+        self.set_load(at, PromiseLoad::default());
         if self.forest.contains(at) {
             let tree = if self.table[at as usize].bound_realtime {
                 &mut self.realtime
