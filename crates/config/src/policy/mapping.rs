@@ -357,6 +357,7 @@ mod tests {
             ("cfq", [1_000, 283, 44]),
             ("io.cost", [10_000, 2_832, 442]),
             ("io.cost-5.5", [10_000, 2_832, 442]),
+            ("io.cost-5.5-s", [10_000, 2_832, 442]),
             ("io.cost-s", [10_000, 2_832, 442]),
         ] {
             assert_eq!(weights(policy, &contracts), all, "{policy}");

@@ -233,6 +233,7 @@ built_in! { "policy" in "policies":
     "io.latency"
     "io.cost"
     "io.cost-5.5"
+    "io.cost-5.5-s"
     "io.cost-s"
     "io.cost-s-disk"
     "io.cost-s-nvme"
