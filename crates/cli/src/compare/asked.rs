@@ -29,6 +29,21 @@ pub(super) fn minimum_mb_per_s(script: &Script) -> Option<f64> {
     })
 }
 
+/// Returns the maximum bandwidth of the target's contract, in MB/s, if it has one in all runs.
+pub(super) fn maximum_mb_per_s(plan: &ComparisonPlan, cells: &PlayedCells) -> Option<f64> {
+    let scenarios = cells
+        .iter()
+        .flat_map(|(_, outcomes)| outcomes)
+        .map(|o| &o.scenario);
+    let target = plan.script.target();
+    let limits = scenarios.map(|scenario| {
+        let at = scenario.clients.iter().position(|c| c.name == target);
+        at.map_or(0, |at| scenario.contract(at).max.bandwidth)
+    });
+    let limit = limits.min().filter(|limit| *limit > 0)?;
+    Some(limit as f64 / 1e6)
+}
+
 /// Returns the required figures that have plots of their own: run times of programs, and numbers of
 /// late requests.
 fn figures(plan: &ComparisonPlan, outcomes: &[RunOutcome]) -> Vec<ComparedFigure> {
@@ -126,6 +141,20 @@ fn headline(
     }
 }
 
+/// Returns the figure of the headline in each repetition, if the first requirement is about a figure.
+fn headline_of_runs(plan: &ComparisonPlan, outcomes: &[RunOutcome]) -> Vec<f64> {
+    let first = plan.script.expects().first();
+    let Some(Requirement::Figure(bounds)) = first.map(|expect| &expect.asked) else {
+        return Vec::new();
+    };
+    let (_, scale) = unit(bounds.figure);
+    let runs = outcomes.iter().filter_map(|outcome| {
+        let run = std::slice::from_ref(outcome);
+        figure_of_all_runs(plan, run, bounds.figure, &bounds.whose)
+    });
+    runs.map(|value| value / scale).collect()
+}
+
 /// Returns the name of a figure on a page, with the clients to which it belongs.
 fn name(bounds: &Bounds, target: &str) -> String {
     let whose = match &bounds.whose {
@@ -163,6 +192,7 @@ pub(super) fn show(plan: &ComparisonPlan, cells: &[&CellRuns], drive: &mut Compa
     for (pair, shown) in cells.iter().zip(&mut drive.cells) {
         shown.figures = figures(plan, &pair.1);
         shown.headline = headline(plan, cells, pair);
+        shown.runs = headline_of_runs(plan, &pair.1);
     }
     for expect in plan.script.expects() {
         // Promises have their own line, from [`super::why::verdict`].

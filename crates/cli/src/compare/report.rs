@@ -67,6 +67,7 @@ pub(super) fn report(plan: &ComparisonPlan, cells: &PlayedCells) -> Result<Compa
         clients: plan.script.shows_clients(),
         latency: asked::shows_latency(&plan.script),
         minimum_mb_per_s: asked::minimum_mb_per_s(&plan.script),
+        maximum_mb_per_s: asked::maximum_mb_per_s(plan, cells),
         notes: notes(plan, cells, pooled.iter().any(|(_, p)| p.rings.is_some())),
     })
 }

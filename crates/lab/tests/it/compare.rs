@@ -16,6 +16,7 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
         asked: Vec::new(),
         figures: Vec::new(),
         headline: None,
+        runs: Vec::new(),
         case: case.into(),
         policy: policy.into(),
         requests: (2e6 / mean) as u64,
@@ -144,6 +145,7 @@ fn report() -> CompareReport {
             .to_vec(),
         drives: vec![drive],
         minimum_mb_per_s: Some(10.0),
+        maximum_mb_per_s: None,
         notes: vec!["All of this is invented.".into()],
     }
 }
@@ -168,6 +170,69 @@ fn the_page_has_every_plot_and_is_self_contained() {
         page.contains("the mean latency of the target is 39.0 ms under none, and 740 us under bfq")
     );
     assert!(page.contains("under bfq &lt;beside readers&gt;") && !page.contains("<nobody>"));
+}
+
+/// Returns a report whose headline is the target's bandwidth, with the given repetitions in each
+/// cell.
+fn with_runs(runs: &[f64]) -> CompareReport {
+    let mut report = report();
+    report.maximum_mb_per_s = Some(60.0);
+    for cell in &mut report.drives[0].cells {
+        cell.headline = Some(ComparedFigure {
+            name: "bandwidth of the target".into(),
+            unit: "MB/s".into(),
+            value: Some(runs.iter().sum::<f64>() / runs.len() as f64),
+        });
+        cell.runs = runs.to_vec();
+    }
+    report
+}
+
+#[test]
+fn runs_that_differ_are_drawn_one_by_one() {
+    let bimodal: Vec<f64> = [11.0, 115.0].into_iter().cycle().take(20).collect();
+    let page = compare_page(&with_runs(&bimodal));
+    // A row of ticks for each of four cells, in two sizes. Runs in the same place have one tick.
+    assert_eq!(page.matches("class=\"run ").count(), 2 * 4);
+    assert!(page.contains("11 MB/s, the median of 20 runs"));
+    assert!(page.contains("A tick for each repetition"));
+    // Runs that hardly differ, or that are few, have a bar.
+    for even in [vec![11.0; 20], bimodal[..4].to_vec()] {
+        assert!(!compare_page(&with_runs(&even)).contains("class=\"run "));
+    }
+}
+
+#[test]
+fn the_bounds_of_the_targets_bandwidth_are_lines() {
+    let page = compare_page(&with_runs(&[11.0; 4]));
+    assert!(page.contains(">minimum<") && page.contains(">maximum<"));
+    let mut other = with_runs(&[11.0; 4]);
+    let cells = &mut other.drives[0].cells;
+    cells
+        .iter_mut()
+        .for_each(|cell| cell.headline.as_mut().unwrap().name = "kicks".into());
+    assert!(!compare_page(&other).contains(">maximum<"));
+}
+
+#[test]
+fn pairs_of_cases_by_number_have_a_plot_of_the_gain() {
+    let mut report = report();
+    let gain = |report: &CompareReport| compare_page(report).contains("Gain by number");
+    assert!(!gain(&report));
+    let pairs = [1.0, 2.0, 4.0].into_iter().flat_map(|n: f64| {
+        let (old, new) = (format!("{n}-old"), format!("{n}-new"));
+        [
+            cell(&old, "none", 100.0 * n, 100.0),
+            cell(&new, "none", 50.0, 100.0),
+        ]
+    });
+    report.drives[0].cells = pairs.chain([cell("dd-old", "none", 9.0, 9.0)]).collect();
+    assert!(gain(&report));
+    // The decrease is from 100, 200 and 400 us to 50 us.
+    assert!(compare_page(&report).contains("data-tips=\"50.00;75.00;87.50\""));
+    // Two numbers make no line.
+    report.drives[0].cells.truncate(4);
+    assert!(!gain(&report));
 }
 
 #[test]

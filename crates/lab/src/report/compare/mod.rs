@@ -36,6 +36,8 @@ pub struct CompareReport {
     pub latency: bool,
     /// The minimum bandwidth that the scenario requires for the target, in MB/s.
     pub minimum_mb_per_s: Option<f64>,
+    /// The maximum bandwidth that the contract of the target permits, in MB/s.
+    pub maximum_mb_per_s: Option<f64>,
     /// Explanations of the figures, one per line.
     pub notes: Vec<String>,
 }
@@ -90,6 +92,8 @@ pub struct ComparedCell {
     /// The first requirement of the scenario, with the same name and unit in all cells. `None` if
     /// the scenario requires only latency.
     pub headline: Option<ComparedFigure>,
+    /// The value of the headline in each repetition in which it is known.
+    pub runs: Vec<f64>,
     /// The notifications between virtual machines and their back end, if there are any, as means of
     /// the repetitions.
     pub rings: Option<RingsPerSecond>,

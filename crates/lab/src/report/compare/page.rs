@@ -177,8 +177,14 @@ fn figures(report: &CompareReport) -> Vec<PageSection> {
     let mut sections = Vec::new();
     if let Some(figure) = plots::headline(report) {
         let plots = drives().flat_map(|d| plots::asked(report, d)).collect();
-        let blocks = vec![PageBlock::Plots(plots, FIGURES.into())];
+        let runs = report.drives.iter().any(plots::has_distribution);
+        let caption = if runs { RUNS } else { FIGURES };
+        let blocks = vec![PageBlock::Plots(plots, caption.into())];
         sections.push(PageSection::new(capital(&figure.name), blocks));
+    }
+    if let Some(chart) = plots::gain(report) {
+        let blocks = vec![PageBlock::Plots(vec![chart], GAIN.into())];
+        sections.push(PageSection::new("Gain by number".to_owned(), blocks));
     }
     if report.latency {
         let plots = drives()
@@ -252,5 +258,9 @@ fn every_client(report: &CompareReport, drive: &ComparedDrive, detail: Detail) -
 }
 
 const FIGURES: &str = "Means of all repetitions. A dash: the figure is not known in all of them.";
+
+const GAIN: &str = "Decrease of the target's mean latency from the first to the second of each pair of cases, by the number in their names, for example requests in flight.";
+
+const RUNS: &str = "A tick for each repetition, and a dot with the number at their median, because the repetitions differ.";
 
 const CAPTION: &str = "Time split: mean of all repetitions. Over time: the first repetition, from the beginning of the measurement on; each policy has a colour and a pattern of its own, so that lines which lie on each other are told apart. On the logarithmic scales each gridline is ten times the one below; bandwidths below 0.01 MB/s are drawn at 0.01 MB/s.";

@@ -3,7 +3,7 @@
 use super::{CompareReport, ComparedCell, ComparedDrive, ComparedFigure, ComparedOverTime};
 use crate::report::policy::Looks;
 use crate::report::split;
-use crate::report::svg::{Along, Bar, Chart, ChartMark, Ink, MarkShape, Scale};
+use crate::report::svg::{Along, Bar, Chart, ChartMark, DASHES, Ink, MarkShape, Scale};
 use crate::report::table::{capital, named};
 use weir_measure::number::duration;
 
@@ -54,7 +54,62 @@ pub(super) fn asked(report: &CompareReport, drive: &ComparedDrive) -> Vec<Chart>
         title: drive.name.clone(),
         ..of_figure(drive, figure, value)
     };
+    let base = with_bounds(report, figure, base);
+    if has_distribution(drive) {
+        let base = Chart {
+            scale: Scale::Linear,
+            ..base
+        };
+        return marks(report, drive, &base, |cells| {
+            MarkShape::Runs(
+                cells
+                    .iter()
+                    .map(|c| c.map_or_else(Vec::new, |c| c.runs.clone()))
+                    .collect(),
+            )
+        });
+    }
     bars(report, drive, &base, |cell| value(cell).map(Bar::new))
+}
+
+/// Returns true if the runs of a cell are many and differ, so that their mean says little.
+pub(super) fn has_distribution(drive: &ComparedDrive) -> bool {
+    /// The number of runs from which on they show a distribution.
+    const MANY: usize = 10;
+    /// The factor between runs that is more than noise.
+    const APART: f64 = 1.5;
+    drive.cells.iter().any(|cell| {
+        let ends = cell
+            .runs
+            .iter()
+            .fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(*v), b.max(*v)));
+        cell.runs.len() >= MANY && ends.1 > APART * ends.0
+    })
+}
+
+/// Adds lines at the minimum and the maximum bandwidth of the target, if the plot is about it.
+fn with_bounds(report: &CompareReport, figure: &ComparedFigure, base: Chart) -> Chart {
+    if figure.name != format!("bandwidth of {}", named(&report.target)) {
+        return base;
+    }
+    let bounds = [
+        ("minimum", Ink::STRONG, true, report.minimum_mb_per_s),
+        ("maximum", Ink::QUIET, false, report.maximum_mb_per_s),
+    ];
+    let rules = bounds.into_iter().filter_map(|(name, ink, dashed, value)| {
+        Some(ChartMark {
+            name: name.to_owned(),
+            ink,
+            shape: MarkShape::Rule {
+                value: value?,
+                dashed,
+            },
+        })
+    });
+    Chart {
+        marks: rules.collect(),
+        ..base
+    }
 }
 
 /// Returns the plots of a drive's figures, except that of `shown`.
@@ -120,17 +175,33 @@ pub(super) fn latency(report: &CompareReport, drive: &ComparedDrive, title: &str
     bars(report, drive, &base, bar)
 }
 
-/// Adds marks to a plot: a bar for each policy, in a group for each case. If that gives too many
-/// rows, there is a plot for each case, all with the same axis.
+/// Adds bars to a plot: one for each policy, in a group for each case.
 fn bars(
     report: &CompareReport,
     drive: &ComparedDrive,
     base: &Chart,
     bar: impl Fn(&ComparedCell) -> Option<Bar>,
 ) -> Vec<Chart> {
+    marks(report, drive, base, |cells| {
+        MarkShape::Bars(cells.iter().map(|cell| bar((*cell)?)).collect())
+    })
+}
+
+/// Adds marks to a plot: one for each policy, with a group for each case. If that gives too many
+/// rows, there is a plot for each case, all with the same axis.
+fn marks(
+    report: &CompareReport,
+    drive: &ComparedDrive,
+    base: &Chart,
+    shape: impl Fn(&[Option<&ComparedCell>]) -> MarkShape,
+) -> Vec<Chart> {
     let (cases, names) = (drive.cases(), policies(report));
     let looks = looks(report);
-    let of = |case: &str, policy: &str| bar(drive.of(case).find(|c| c.policy == policy)?);
+    let of = |cases: &[&str], policy: &str| {
+        let cells = &drive.cells;
+        let of = |case: &&str| cells.iter().find(|c| c.case == *case && c.policy == policy);
+        cases.iter().map(of).collect::<Vec<_>>()
+    };
     let beside = |case: &str| match case {
         "" => String::new(),
         case => format!("beside {case}"),
@@ -139,13 +210,18 @@ fn bars(
         let mark = |policy: &&str| ChartMark {
             name: (*policy).to_owned(),
             ink: looks.ink(policy),
-            shape: MarkShape::Bars(cases.iter().map(|case| of(case, policy)).collect()),
+            shape: shape(&of(cases, policy)),
         };
         Chart {
             title,
             reach,
             along: Along::Rows(cases.iter().map(|c| (beside(c), String::new())).collect()),
-            marks: names.iter().map(mark).collect(),
+            marks: base
+                .marks
+                .iter()
+                .cloned()
+                .chain(names.iter().map(mark))
+                .collect(),
             ..base.clone()
         }
     };
@@ -165,6 +241,78 @@ fn bars(
         chart(title, &[*case], reach.clone())
     });
     each.collect()
+}
+
+/// A series of cases: the word behind the number, and for each number the latency in microseconds.
+type Series<'a> = (&'a str, Vec<(f64, f64)>);
+
+/// Returns a plot of the decrease of the target's mean latency over a number, in percent, with a
+/// line for each drive, if the cases are pairs such as `2-old` and `2-new` for several numbers.
+/// The decrease is that of the second word relative to the first.
+pub(super) fn gain(report: &CompareReport) -> Option<Chart> {
+    let [policy] = policies(report)[..] else {
+        return None;
+    };
+    let mut words = None;
+    let lines = report
+        .drives
+        .iter()
+        .enumerate()
+        .filter_map(|(number, drive)| {
+            let [(before, old), (since, new)] = series(drive, policy).try_into().ok()?;
+            words = Some((before, since));
+            let pairs = old.iter().filter_map(|(n, was)| {
+                let now = new.iter().find(|(other, _)| other == n)?.1;
+                Some((*n, (1.0 - now / was) * 100.0))
+            });
+            let points: Vec<(f64, f64)> = pairs.collect();
+            (points.len() >= FEWEST).then(|| ChartMark {
+                name: drive.name.clone(),
+                ink: Ink::policy(number % Ink::POLICIES),
+                shape: MarkShape::Line {
+                    points,
+                    quiet: false,
+                    dash: number % DASHES,
+                },
+            })
+        });
+    let marks: Vec<ChartMark> = lines.collect();
+    let (before, since) = words.filter(|_| !marks.is_empty())?;
+    Some(Chart {
+        title: format!("Decrease of latency from {before} to {since}"),
+        description: format!(
+            "Decrease of the mean latency of {} by the number.",
+            named(&report.target)
+        ),
+        unit: "%".into(),
+        along: Along::Quantity("number in the name of the case".into(), None),
+        marks,
+        size: Some(WHOLE),
+        ..Chart::default()
+    })
+}
+
+/// The smallest number of points that make a line.
+const FEWEST: usize = 3;
+
+/// Returns the cases of a drive whose names are a number and a word, by word, in order of number.
+fn series<'a>(drive: &'a ComparedDrive, policy: &str) -> Vec<Series<'a>> {
+    let mut all: Vec<Series<'a>> = Vec::new();
+    for cell in drive.cells.iter().filter(|cell| cell.policy == policy) {
+        let parts = cell.case.split_once('-');
+        let parts = parts.and_then(|(number, word)| Some((number.parse::<u32>().ok()?, word)));
+        let (Some((number, word)), Some(latency)) = (parts, cell.latency_us) else {
+            continue;
+        };
+        let point = (f64::from(number), latency.mean);
+        match all.iter_mut().find(|(other, _)| *other == word) {
+            Some((_, points)) => points.push(point),
+            None => all.push((word, vec![point])),
+        }
+    }
+    // Words with few numbers, such as loads of another kind, are no series.
+    all.retain(|(_, points)| points.len() >= FEWEST);
+    all
 }
 
 /// Returns the plots of one case on one drive: the split of a request's time and, with `with_time`,

@@ -42,8 +42,8 @@ pub enum Along {
     /// differ from those of the data.
     Quantity(String, Option<(f64, f64)>),
     /// Groups, from top to bottom: the name of each, and the text at the end of its parts (if
-    /// empty, the sum of the parts). A group has a row for each mark with [`MarkShape::Bars`], and
-    /// one for all marks with [`MarkShape::Parts`].
+    /// empty, the sum of the parts). A group has a row for each mark with [`MarkShape::Bars`] or
+    /// [`MarkShape::Runs`], and one for all marks with [`MarkShape::Parts`].
     Rows(Vec<(String, String)>),
 }
 
@@ -82,6 +82,8 @@ pub enum MarkShape {
     },
     /// A bar in each group, or a dot on a log scale. `None` without a value.
     Bars(Vec<Option<Bar>>),
+    /// The values of single runs in each group: a tick for each, and a dot at their median.
+    Runs(Vec<Vec<f64>>),
     /// A part of each group's bar, after the parts of previous marks. A value that is negative or
     /// infinite counts as 0.
     Parts(Vec<f64>),
@@ -126,7 +128,7 @@ impl Chart {
     /// [`crate::report::html::HtmlPage`], lines show their values under the pointer.
     pub fn svg(&self, size: (f64, f64)) -> String {
         // Rows of bars have their names in front of them, so that they need no legend.
-        let is_named = |m: &&ChartMark| !matches!(m.shape, MarkShape::Bars(_));
+        let is_named = |m: &&ChartMark| !matches!(m.shape, MarkShape::Bars(_) | MarkShape::Runs(_));
         let legend: Vec<&ChartMark> = self.marks.iter().filter(is_named).collect();
         let size = match &self.along {
             Along::Quantity(..) => size,
@@ -179,6 +181,7 @@ impl Chart {
                 MarkShape::Band(points) => values.extend(points.iter().flat_map(|p| [p.1, p.2])),
                 MarkShape::Rule { value, .. } => values.push(*value),
                 MarkShape::Bars(bars) => values.extend(bars.iter().flatten().flat_map(Bar::values)),
+                MarkShape::Runs(groups) => values.extend(groups.iter().flatten()),
                 MarkShape::Parts(_) => {}
             }
         }
@@ -244,7 +247,7 @@ impl Chart {
                     let class = mark.line_class().unwrap_or_default();
                     canvas.line(&class, (frame.left, at), (frame.right, at));
                 }
-                MarkShape::Bars(_) | MarkShape::Parts(_) => {}
+                MarkShape::Bars(_) | MarkShape::Runs(_) | MarkShape::Parts(_) => {}
             }
         }
         // The page's script finds the quantity at a position from the ends of the axis.

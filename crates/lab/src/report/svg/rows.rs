@@ -16,6 +16,8 @@ enum Content<'a> {
     Head,
     /// The bar of a mark.
     Bar(&'a ChartMark, Option<Bar>),
+    /// The runs of a mark.
+    Runs(&'a ChartMark, &'a [f64]),
     /// The stacked parts of a group.
     Parts(&'a str),
 }
@@ -97,11 +99,8 @@ pub(super) fn write(
 /// Returns the rows of all groups. A group of several rows has a head, unless it is the only group.
 fn rows<'a>(chart: &'a Chart, groups: &'a [NamedGroup]) -> Vec<PlotRow<'a>> {
     let bars = chart.marks.iter();
-    let bars: Vec<(&ChartMark, &Vec<Option<Bar>>)> = bars
-        .filter_map(|mark| match &mark.shape {
-            MarkShape::Bars(bars) => Some((mark, bars)),
-            _ => None,
-        })
+    let bars: Vec<&ChartMark> = bars
+        .filter(|mark| matches!(mark.shape, MarkShape::Bars(_) | MarkShape::Runs(_)))
         .collect();
     let has_parts = chart
         .marks
@@ -120,12 +119,16 @@ fn rows<'a>(chart: &'a Chart, groups: &'a [NamedGroup]) -> Vec<PlotRow<'a>> {
         if bars.len() > 1 && groups.len() > 1 {
             row(name, Content::Head);
         }
-        for (mark, bars_of) in &bars {
+        for mark in &bars {
             let own = if bars.len() > 1 { &mark.name } else { name };
-            row(
-                own,
-                Content::Bar(mark, bars_of.get(group).copied().flatten()),
-            );
+            let content = match &mark.shape {
+                MarkShape::Runs(runs) => {
+                    Content::Runs(mark, runs.get(group).map_or(&[], Vec::as_slice))
+                }
+                MarkShape::Bars(bars) => Content::Bar(mark, bars.get(group).copied().flatten()),
+                _ => continue,
+            };
+            row(own, content);
         }
         if has_parts {
             row(name, Content::Parts(end));
@@ -153,6 +156,7 @@ impl<'a> Plot<'a> {
         let is_whole = |row: &PlotRow<'_>| match &row.content {
             Content::Head => true,
             Content::Bar(_, bar) => bar.iter().flat_map(Bar::values).all(|v| v.fract() == 0.0),
+            Content::Runs(_, runs) => runs.iter().all(|v| v.fract() == 0.0),
             Content::Parts(_) => chart.parts(row.group).all(|(_, _, to)| to.fract() == 0.0),
         };
         Self {
@@ -167,6 +171,7 @@ impl<'a> Plot<'a> {
         match row.content {
             Content::Head => String::new(),
             Content::Bar(_, bar) => bar.map_or_else(|| "-".into(), |bar| self.text(bar.value)),
+            Content::Runs(_, runs) => median(runs).map_or_else(|| "-".into(), |m| self.text(m)),
             // Without a text of its own, the row shows the sum of its parts.
             Content::Parts("") => self.text(self.chart.sum(row.group)),
             Content::Parts(text) => text.to_owned(),
@@ -196,6 +201,19 @@ impl<'a> Plot<'a> {
         };
         match row.content {
             Content::Head | Content::Bar(_, None) => {}
+            Content::Runs(mark, runs) => {
+                write_ticks(
+                    canvas,
+                    mark,
+                    middle,
+                    runs.iter().map(|run| axis.place(*run)),
+                );
+                if let Some(median) = median(runs) {
+                    let value = chart.tip(group, mark, &self.text(median));
+                    let tip = format!("{value}, the median of {} runs", runs.len());
+                    canvas.dot(mark.ink, (axis.place(median), middle), 4.0, &tip);
+                }
+            }
             Content::Parts(_) => chart
                 .parts(row.group)
                 .for_each(|(m, from, to)| bar(m, from, to)),
@@ -211,6 +229,29 @@ impl<'a> Plot<'a> {
             }
         }
     }
+}
+
+/// Returns the value in the middle, or the lower one of two.
+fn median(runs: &[f64]) -> Option<f64> {
+    let mut sorted = runs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+}
+
+/// Writes a tick at each position. Ticks in the same place are written once.
+fn write_ticks(
+    canvas: &mut Canvas,
+    mark: &ChartMark,
+    middle: f64,
+    places: impl Iterator<Item = f64>,
+) {
+    let mut places: Vec<String> = places.map(|x| format!("{x:.1}")).collect();
+    places.sort_unstable();
+    places.dedup();
+    let (top, ink) = (middle - THICK / 2.0, mark.ink.class());
+    let path = places.iter().map(|x| format!("M{x} {top:.1}v{THICK:.0}"));
+    let path = path.collect::<String>();
+    canvas.put(format_args!("<path class=\"run {ink}\" d=\"{path}\"/>\n"));
 }
 
 /// Writes an error bar.
