@@ -1,15 +1,16 @@
 //! Measures published figures of drives with Linux's own code on Weir's drive models, for a column
 //! of `docs/validation.md`.
 
-use crate::conformance::guest::row::RowSetup;
+use crate::fit::DriveFigure;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_config::{scenario, sheet};
+use weir_config::{profile, sheet};
 use weir_linux::guest::Kernel;
 use weir_linux::play::guest::Lab;
 use weir_linux::play::measure;
+use weir_sim::scenario::{FILE, Interferers, TargetReads, compared, latency};
 
 /// The number of reads of the target that are sufficient. There are at most [`RUNS`] repetitions,
 /// because a read takes seconds on a disk.
@@ -81,29 +82,33 @@ impl LatencyFigure {
         format!("{}: {}", self.drive, self.name)
     }
 
-    /// Returns the scenario, case and policy.
-    fn parts(&self) -> Option<[&str; 3]> {
-        let parts: Vec<&str> = self.name.split('/').collect();
-        let parts = <[&str; 3]>::try_from(parts).ok()?;
-        scenario::names()
-            .any(|name| name == parts[0])
-            .then_some(parts)
+    /// Returns the interferers, the policy and the timing of the reads, if the figure is the latency
+    /// of one of the two scenarios.
+    fn parts(&self) -> Option<(Interferers, &'static str, TargetReads)> {
+        match DriveFigure::find(&self.name)? {
+            DriveFigure::Latency(i, policy) => Some((i, policy, TargetReads::Continuous)),
+            DriveFigure::Sporadic(i, policy) => Some((i, policy, TargetReads::Sporadic)),
+            _ => None,
+        }
     }
 
+    /// Plays the scenario with the files of the fit, so that both columns have the same load.
     fn play(&self, lab: &Lab) -> Result<(u64, f64), String> {
-        let [name, case, policy] = self.parts().ok_or("no scenario")?;
-        let script = scenario::find(name).map_err(|e| format!("{e:?}"))?;
-        let RowSetup {
-            scenario,
-            policy,
-            target,
-        } = RowSetup::new(&script, Some(case), &self.drive, policy)?;
+        let (interferers, policy, timing) = self.parts().ok_or("no scenario")?;
+        let drive = profile::find(&self.drive)
+            .map_err(|e| format!("{e:?}"))?
+            .drive;
+        let built = latency(&drive, interferers, policy, timing, FILE);
+        let policy = compared(policy);
+        // The policy may set properties of the host, such as `nr_requests`.
+        let scenario = built.under(&policy);
         let (mut reads, mut waited) = (0, 0.0);
         for run in 0..RUNS {
             let outcome = lab.play(&scenario, &policy, run, || true);
             let played = outcome.map_err(|e| e.to_string())?.played;
             let measured = measure(&scenario, run, &played.logs, played.began_ns, None);
-            let meter = &measured.clients[target].meter;
+            // The target is the first client of the scenario.
+            let meter = &measured.clients[0].meter;
             reads += meter.requests();
             waited += meter.latency().mean() * meter.requests() as f64;
             if reads >= READS {

@@ -179,7 +179,15 @@ impl Validation {
             let how = match (row.is_within_tolerance(), interval) {
                 (Some(true), _) => "fitted".to_owned(),
                 (Some(false), _) => "fitted, **too far off**".to_owned(),
-                (None, Some(i)) => format!("predicted, {}", i.text(row.figure.measure())),
+                (None, Some(i)) => {
+                    let (low, high) = (i.low, i.high);
+                    let includes = (low..=high).contains(&row.published.value);
+                    let side = if includes { "inside" } else { "outside" };
+                    format!(
+                        "predicted, {}, published {side}",
+                        i.text(row.figure.measure())
+                    )
+                }
                 (None, None) => "predicted".to_owned(),
             };
             let _ = writeln!(

@@ -33,6 +33,38 @@ fn the_document_matches_the_results_of_the_models() {
     );
 }
 
+/// Reads a figure of the page, for example `39.2 ms`, in bytes per second or nanoseconds.
+fn value(text: &str) -> f64 {
+    let (number, unit) = text.trim().split_once(' ').expect("a number and a unit");
+    let scale = match unit {
+        "MB/s" | "ms" => 1e6,
+        "us" => 1e3,
+        other => panic!("unknown unit {other}"),
+    };
+    number.parse::<f64>().expect("a number") * scale
+}
+
+#[test]
+fn intervals_contain_the_model_and_state_the_side_of_the_published_value() {
+    let mut checked = 0;
+    for line in include_str!("../../../../docs/validation.md").lines() {
+        let Some((cells, rest)) = line.split_once("| predicted, ") else {
+            continue;
+        };
+        let (interval, side) = rest.split_once(", published ").expect("its side is stated");
+        let (low, high) = interval.split_once(" to ").expect("two ends");
+        let (low, high) = (value(low), value(high));
+        let cells: Vec<&str> = cells.split('|').collect();
+        let (published, model) = (value(cells[2]), value(cells[3]));
+        // The model is one of the sets. A figure that was printed for another scenario is far off.
+        assert!(low / 1.1 <= model && model <= high * 1.1, "{line}");
+        let inside = (low..=high).contains(&published);
+        assert_eq!(side.starts_with("inside"), inside, "{line}");
+        checked += 1;
+    }
+    assert!(checked > 10, "{checked} intervals");
+}
+
 #[test]
 fn sets_are_the_same_whatever_the_threads() {
     let sheet = sheet::find("plextor-px-256m5s").expect("it comes with Weir");

@@ -12,11 +12,11 @@ use weir_config::scenario::{Choice, find};
 use weir_core::Span;
 use weir_model::load::Region;
 
-/// The size of each process's file in bytes, unless another size is given.
+/// The size in bytes of each process's file in fits and in the validation of the drive models.
 ///
-/// The S suite uses half the free space of the file system, which is not known. Its other
-/// benchmarks read this much of each file (`NUM_BLOCKS=2000`), so that it is the smallest size that
-/// the files can have had.
+/// The scenario itself has 500 MiB, which is the largest file that the S suite created in August
+/// 2019 (`process_config.sh`). The models were fitted with this larger size, and a profile is not
+/// changed because of a later finding about one scenario.
 pub const FILE: u64 = 2000 << 20;
 
 /// The bandwidth that the target is promised under `contract`, in bytes per second.
