@@ -141,7 +141,8 @@ fn headline(
     }
 }
 
-/// Returns the figure of the headline in each repetition, if the first requirement is about a figure.
+/// Returns the figure of the headline in each repetition, if the first requirement is about a
+/// figure.
 fn headline_of_runs(plan: &ComparisonPlan, outcomes: &[RunOutcome]) -> Vec<f64> {
     let first = plan.script.expects().first();
     let Some(Requirement::Figure(bounds)) = first.map(|expect| &expect.asked) else {

@@ -3,20 +3,26 @@
 
 use crate::common::root;
 use crate::published::Runs;
-use crate::published::played::{CompareArguments, FigurePlace};
+use crate::published::played::{CompareArguments, CompareResults, FigurePlace};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::fs;
 use weir_config::{policy, profile, scenario};
 
 /// The factor within which a figure counts as equal to the published one.
 const NEAR: f64 = 1.5;
+
+/// The factor within which Weir's figure must be that of Linux, before Linux refutes a claim.
+const AGREES: f64 = 1.25;
 
 /// The content of `claims.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Claims {
     run: BTreeMap<String, CompareArguments>,
+    /// The runs that Linux's own code played on the same models, by the names in `run`.
+    linux: BTreeMap<String, CompareArguments>,
     document: Vec<PublishedDocument>,
     claim: Vec<PublishedClaim>,
 }
@@ -51,6 +57,10 @@ struct PublishedClaim {
     aside: Option<String>,
     /// The reason why the figures differ.
     why: Option<String>,
+    /// True if the claim is about the rules of the kernel. Linux's own code refutes such a claim if
+    /// it has Weir's figures on the same model, and these are not the published ones.
+    #[serde(default)]
+    rules: bool,
 }
 
 /// A published figure, and the place of the corresponding figure here.
@@ -75,6 +85,8 @@ enum ClaimVerdict {
     Appears,
     InPart,
     No,
+    /// Linux's own code on the same model gives Weir's figures instead of the published ones.
+    Refuted,
     /// The claim is not about storage.
     Aside,
 }
@@ -99,8 +111,24 @@ impl Claims {
         runs.collect()
     }
 
+    /// Returns the stored results of Linux. With a kernel that is a program (`WEIR_KERNEL`), the
+    /// runs are played by it and stored. The figures of the scenario `latency` are those of the
+    /// validation.
+    pub(crate) fn linux(&self) -> Runs {
+        let file = root().join("crates/cli/tests/it/published/linux.jsonl");
+        if let Some(kernel) = std::env::var_os("WEIR_KERNEL") {
+            let played = self.linux.iter();
+            let lines = played.map(|(name, run)| run.play_on(&kernel).lines(name));
+            fs::write(&file, lines.collect::<String>()).expect("it can be written");
+        }
+        let text = fs::read_to_string(&file).expect("it was stored");
+        let stored = |name: &String| (name.clone(), CompareResults::stored(&text, name));
+        let validated = ("latency".to_owned(), CompareResults::validated());
+        self.linux.keys().map(stored).chain([validated]).collect()
+    }
+
     /// Returns a table for each document with the reasons below it, and the count of verdicts.
-    pub(crate) fn tables(&self, runs: &Runs) -> String {
+    pub(crate) fn tables(&self, runs: &Runs, linux: &Runs) -> String {
         let (mut page, mut first) = (String::new(), 0);
         let (mut verdicts, mut wrong) = (Vec::new(), Vec::new());
         for document in &self.document {
@@ -108,13 +136,13 @@ impl Claims {
             let _ = write!(page, "\n## {title}\n\nSource: {source}\n\n{HEAD}");
             let mut reasons = String::new();
             for claim in &self.claim[first..document.last] {
-                let (row, verdict) = claim.row(runs, &self.run);
+                let (row, verdict) = claim.row(runs, linux, &self.run);
                 let _ = writeln!(page, "{row}");
                 if let Some(why) = &claim.why {
                     let _ = writeln!(reasons, "- {}: {why}", claim.number);
                 }
                 wrong.extend(claim.wrong(verdict));
-                verdicts.push(verdict);
+                verdicts.push((verdict, claim.is_measured()));
             }
             if !reasons.is_empty() {
                 let _ = write!(
@@ -145,6 +173,27 @@ impl ClaimFigure {
             _ => 1.0,
         };
         figure(&cell) / beside * scale
+    }
+
+    /// Returns the figure of Linux, if it was played.
+    fn of_linux(&self, of: &FigurePlace, linux: &Runs) -> Option<f64> {
+        let cell = self.at.or(of);
+        let places = self.beside.iter().map(|beside| beside.or(&cell));
+        let mut places = places.chain([cell.clone()]);
+        let is_played = |place: &FigurePlace| {
+            let run = place.run.as_ref().and_then(|run| linux.get(run));
+            run.is_some_and(|run| run.has(place))
+        };
+        places
+            .all(|place| is_played(&place))
+            .then(|| self.here(of, linux))
+    }
+
+    /// Returns true if Linux's own code gives Weir's figure, which is not the published one.
+    fn is_refuted(&self, here: f64, linux: Option<f64>) -> bool {
+        linux.is_some_and(|linux| {
+            !self.holds(linux) && here <= linux * AGREES && here >= linux / AGREES
+        })
     }
 
     fn holds(&self, here: f64) -> bool {
@@ -192,33 +241,48 @@ impl PublishedClaim {
     fn row(
         &self,
         played: &Runs,
+        linux: &Runs,
         runs: &BTreeMap<String, CompareArguments>,
     ) -> (String, ClaimVerdict) {
-        let here: Vec<f64> = self
-            .figures
-            .iter()
-            .map(|f| f.here(&self.of, played))
-            .collect();
-        let verdict = self.verdict(&here);
-        let figures = self.figures.iter().zip(&here);
-        let figures =
-            join(figures.map(|(figure, here)| figure.labelled(&figure.number(&digits(*here)))));
-        let figures = Some(figures).filter(|text| !text.is_empty());
-        let figures = figures.map(|text| format!("{text} ({})", self.scenarios(runs)));
+        let of = &self.of;
+        let here: Vec<f64> = self.figures.iter().map(|f| f.here(of, played)).collect();
+        let linux: Vec<_> = self.figures.iter().map(|f| f.of_linux(of, linux)).collect();
+        let verdict = self.verdict(&here, &linux);
+        let figures = self.figures.iter().zip(here.iter().copied().map(Some));
+        let figures = with_labels(figures).map(|text| format!("{text} ({})", self.scenarios(runs)));
+        // Linux's figures are evidence where the published ones do not appear.
+        let differs = verdict != ClaimVerdict::Appears;
+        let linux = self.figures.iter().zip(linux).filter(|_| differs);
+        let linux = with_labels(linux).map(|text| format!("Linux on the same model: {text}"));
         let words = [&self.seen, &self.none, &self.aside]
             .into_iter()
             .flatten()
             .cloned();
-        let found: Vec<String> = figures.into_iter().chain(words).collect();
+        let found: Vec<String> = figures.into_iter().chain(linux).chain(words).collect();
         let row = format!(
-            "| {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} |",
             self.number,
             self.says,
             self.published(),
             found.join("; "),
+            self.basis(),
             verdict.word()
         );
         (row, verdict)
+    }
+
+    /// Returns true if a figure can refute the claim.
+    fn is_measured(&self) -> bool {
+        !self.figures.is_empty()
+    }
+
+    /// Returns the basis of the verdict.
+    fn basis(&self) -> &'static str {
+        match (self.is_measured(), &self.aside) {
+            (true, _) => "measured",
+            (false, None) => "construction",
+            (false, Some(_)) => "-",
+        }
     }
 
     /// Returns the published values of the figures, or a single value if all are equal.
@@ -236,16 +300,21 @@ impl PublishedClaim {
 
     /// Returns the verdict that follows from the parts: the figures, the other evidence, and the
     /// parts that do not appear.
-    fn verdict(&self, here: &[f64]) -> ClaimVerdict {
-        let figures = self.figures.iter().zip(here);
-        let parts = figures.map(|(figure, here)| figure.holds(*here));
+    fn verdict(&self, here: &[f64], linux: &[Option<f64>]) -> ClaimVerdict {
+        let figures = || self.figures.iter().zip(here).zip(linux);
+        let parts = figures().map(|((figure, here), _)| figure.holds(*here));
         let parts = parts.chain(self.seen.iter().map(|_| true));
         let parts: Vec<bool> = parts.chain(self.none.iter().map(|_| false)).collect();
+        let mut differs = figures().filter(|((figure, here), _)| !figure.holds(**here));
+        let is_refuted = self.rules
+            && self.none.is_none()
+            && differs.all(|((figure, here), linux)| figure.is_refuted(*here, *linux));
         match parts.iter().filter(|holds| **holds).count() {
             // A claim of which no part holds is either not about storage, or does not appear.
             0 if self.aside.is_some() => ClaimVerdict::Aside,
-            0 => ClaimVerdict::No,
             n if n == parts.len() => ClaimVerdict::Appears,
+            _ if is_refuted => ClaimVerdict::Refuted,
+            0 => ClaimVerdict::No,
             _ => ClaimVerdict::InPart,
         }
     }
@@ -308,27 +377,61 @@ impl ClaimVerdict {
             Self::Appears => "appears",
             Self::InPart => "in part",
             Self::No => "no",
+            Self::Refuted => "refuted by Linux",
             Self::Aside => "-",
         }
     }
 }
 
-fn count(verdicts: &[ClaimVerdict]) -> String {
-    let of = |verdict| verdicts.iter().filter(|v| **v == verdict).count();
-    let (appear, part, no) = (
-        of(ClaimVerdict::Appears),
-        of(ClaimVerdict::InPart),
-        of(ClaimVerdict::No),
-    );
-    let all = appear + part + no;
-    let percent = 100 * appear / all;
-    format!(
-        "\n## Count of the verdicts\n\n{appear} of {all} claims appear ({percent} %), {part} appear in part, and {no} do not appear. {} claims are not about storage and are not counted.\n",
-        of(ClaimVerdict::Aside)
-    )
+/// Returns the figures that are known, with their labels, or nothing if there are none.
+fn with_labels<'a>(
+    figures: impl Iterator<Item = (&'a ClaimFigure, Option<f64>)>,
+) -> Option<String> {
+    let known = figures.filter_map(|(figure, value)| Some((figure, value?)));
+    let texts = known.map(|(figure, value)| figure.labelled(&figure.number(&digits(value))));
+    Some(join(texts)).filter(|text| !text.is_empty())
 }
 
+/// Returns the table of the verdicts by their basis, and the parts that they make.
+fn count(verdicts: &[(ClaimVerdict, bool)]) -> String {
+    let mut page = String::from(COUNT);
+    for (name, measured) in [("measured", true), ("construction", false)] {
+        let of = |verdict| {
+            let same = |v: &&(ClaimVerdict, bool)| **v == (verdict, measured);
+            verdicts.iter().filter(same).count()
+        };
+        let counts = [
+            ClaimVerdict::Appears,
+            ClaimVerdict::Refuted,
+            ClaimVerdict::InPart,
+            ClaimVerdict::No,
+        ]
+        .map(of);
+        let all: usize = counts.iter().sum();
+        let percent = 100 * (counts[0] + counts[1]) / all;
+        let [appear, refuted, part, no] = counts;
+        let _ = writeln!(
+            page,
+            "| {name} | {all} | {appear} | {refuted} | {part} | {no} | {percent} % |"
+        );
+    }
+    let aside = verdicts.iter().filter(|v| v.0 == ClaimVerdict::Aside);
+    let _ = writeln!(
+        page,
+        "\n{} claims are not about storage and are not counted.",
+        aside.count()
+    );
+    page
+}
+
+const COUNT: &str = "
+## Count of the verdicts
+
+| Basis | Claims | Appear | Refuted by Linux | In part | Do not appear | Appear or refuted |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+";
+
 const HEAD: &str = "\
-| No. | Claim | Published | In Weir | Verdict |
-| ---: | --- | --- | --- | --- |
+| No. | Claim | Published | In Weir | Basis | Verdict |
+| ---: | --- | --- | --- | --- | --- |
 ";

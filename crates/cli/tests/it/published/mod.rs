@@ -17,7 +17,7 @@ fn page() -> String {
     let claims = Claims::read();
     let runs = claims.play();
     let prose = |begin, row| common::prose("published.md", begin, row);
-    let mut page = prose("# Published", "\n## BFQ") + &claims.tables(&runs);
+    let mut page = prose("# Published", "\n## BFQ") + &claims.tables(&runs, &claims.linux());
     page += &prose("\n## Interleaved", "| 5 |");
     interleaved(&mut page, &runs);
     page += &prose("\n## The weights", "| random readers |");
@@ -34,26 +34,29 @@ fn cell(case: &str, policy: &str, client: &str) -> FigurePlace {
     }
 }
 
-/// Writes the table of interleaved readers of one file, with the old and the new test of a seeky
-/// process.
+/// Writes the table of interleaved readers of one device, with the old and the new test of a seeky
+/// process, and without control.
 fn interleaved(page: &mut String, runs: &Runs) {
-    let played = &runs["interleaved"];
+    // A run is unlucky if it reaches less than half of 115 MB/s.
+    const HALF: f64 = 0.5 * 115.0;
     for readers in [5, 7, 9] {
+        let total = |test, policy| cell(&format!("{readers}-{test}"), policy, "total");
+        let unlucky = |played: &CompareResults, total: FigurePlace| {
+            let below = Some(HALF);
+            let part = played.figure(&FigurePlace { below, ..total });
+            format!("{:.0} %", 100.0 * part)
+        };
         let [old, new] = ["old", "new"].map(|test| {
-            let total = cell(&format!("{readers}-{test}"), "bfq-4.18", "total");
-            let unlucky = FigurePlace {
-                // A run is unlucky if it reaches less than half of 115 MB/s.
-                below: Some(0.5 * 115.0),
+            let (played, total) = (&runs["interleaved"], total(test, "bfq-4.18"));
+            let median = played.figure(&FigurePlace {
+                among_below: Some(HALF),
+                runs: Some(RunAggregate::Median),
                 ..total.clone()
-            };
-            let worst = FigurePlace {
-                runs: Some(RunAggregate::Least),
-                ..total
-            };
-            let (unlucky, worst) = (played.figure(&unlucky), played.figure(&worst));
-            format!("{:.0} % | {worst:.1} MB/s", 100.0 * unlucky)
+            });
+            format!("{} | {median:.1} MB/s", unlucky(played, total))
         });
-        let _ = writeln!(page, "| {readers} | {old} | {new} |");
+        let none = unlucky(&runs["interleaved-unmerged"], total("old", "none"));
+        let _ = writeln!(page, "| {readers} | {old} | {new} | {none} |");
     }
 }
 
@@ -70,7 +73,7 @@ fn weights_and_rate(page: &mut String, runs: &Runs) {
         ("iocost-vrate", "writers", "sequential writers", "other-01"),
     ] {
         let played = &runs[run];
-        for policy in ["io.cost-5.5", "io.cost", "io.cost-s"] {
+        for policy in ["io.cost-5.5-s", "io.cost-5.5", "io.cost", "io.cost-s"] {
             let mb_per_s = |policy, client| played.figure(&cell(case, policy, client));
             let range = |state: &str, of| {
                 let [least, most] = [TimeAggregate::Least, TimeAggregate::Most].map(|bound| {

@@ -2,7 +2,8 @@
 
 use crate::common::{Scratch, records, root, run};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::ffi::OsStr;
 use std::fs;
 
 /// The arguments of one `weir compare`. Missing fields have the value of the scenario.
@@ -42,6 +43,8 @@ pub(crate) struct FigurePlace {
     pub(crate) runs: Option<RunAggregate>,
     /// If set, the figure is the fraction of runs whose value is below this bound.
     pub(crate) below: Option<f64>,
+    /// If set, only runs whose value is below this bound count for `runs`.
+    pub(crate) among_below: Option<f64>,
     /// A state of a trace instead of a figure, with the function of it in `over_time`.
     pub(crate) state: Option<String>,
     pub(crate) over_time: Option<TimeAggregate>,
@@ -51,6 +54,8 @@ pub(crate) struct FigurePlace {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RunAggregate {
     Least,
+    /// The value in the middle, or the lower one of two.
+    Median,
     /// The largest value divided by the smallest.
     Spread,
 }
@@ -65,33 +70,47 @@ pub(crate) enum TimeAggregate {
 }
 
 impl CompareArguments {
+    /// Plays the runs in the simulator.
     pub(crate) fn play(&self) -> CompareResults {
         let scratch = Scratch::new();
-        let trace = scratch.path("trace.jsonl");
-        let mut line = format!(
-            "compare {} --json - --trace {}",
-            self.scenario,
-            trace.display()
-        );
-        let mut add = |option: &str, value: &str| line.extend([" ", option, " '", value, "'"]);
-        self.drives.iter().for_each(|drive| add("--drive", drive));
-        // Policies of these tests are in files next to this one.
-        let here = root().join("crates/cli/tests/it/published");
-        for policy in &self.policies {
-            let file = policy
-                .strip_prefix("./")
-                .map(|file| here.join(file).display().to_string());
-            add("--policy", file.as_ref().unwrap_or(policy));
-        }
-        self.cases.iter().for_each(|case| add("--case", case));
-        let mut limit = |option, n: Option<u32>| n.iter().for_each(|n| add(option, &n.to_string()));
-        limit("--repetitions", self.repetitions);
-        limit("--seconds", self.seconds);
+        let trace = scratch.at("trace.jsonl");
+        let line = format!("{} --json - --trace {trace}", self.line());
         let said = run(&scratch, &line).ended(0);
         CompareResults {
             records: records(&said.out),
             states: records(&fs::read_to_string(&trace).expect("it was written")),
         }
+    }
+
+    /// Plays the runs under a kernel that is a program, in lockstep with the model of the drive.
+    pub(crate) fn play_on(&self, kernel: &OsStr) -> CompareResults {
+        let kernel = kernel.display();
+        let line = format!("{} --on guest --kernel '{kernel}' --json -", self.line());
+        let said = run(&Scratch::new(), &line).ended(0);
+        CompareResults {
+            records: records(&said.out),
+            states: Vec::new(),
+        }
+    }
+
+    /// Returns the command line that plays the runs.
+    fn line(&self) -> String {
+        let mut line = format!("compare {}", self.scenario);
+        let mut add = |option: &str, value: &str| line.extend([" ", option, " '", value, "'"]);
+        // Drives and policies of these tests are in files next to this one.
+        let here = root().join("crates/cli/tests/it/published");
+        for (option, names) in [("--drive", &self.drives), ("--policy", &self.policies)] {
+            for name in names {
+                let file = name.strip_prefix("./");
+                let file = file.map(|file| here.join(file).display().to_string());
+                add(option, file.as_ref().unwrap_or(name));
+            }
+        }
+        self.cases.iter().for_each(|case| add("--case", case));
+        let mut limit = |option, n: Option<u32>| n.iter().for_each(|n| add(option, &n.to_string()));
+        limit("--repetitions", self.repetitions);
+        limit("--seconds", self.seconds);
+        line
     }
 }
 
@@ -109,9 +128,16 @@ impl FigurePlace {
             figure: or(&self.figure, &base.figure),
             runs: self.runs.or(base.runs),
             below: self.below.or(base.below),
+            among_below: self.among_below.or(base.among_below),
             state: or(&self.state, &base.state),
             over_time: self.over_time.or(base.over_time),
         }
+    }
+
+    /// Returns the place of the figure in a record.
+    fn pointer(&self) -> String {
+        let key = self.figure.as_deref().unwrap_or("bandwidth_mb_per_s");
+        format!("/{}", key.replace('.', "/"))
     }
 
     fn client(&self) -> &str {
@@ -131,7 +157,76 @@ impl FigurePlace {
     }
 }
 
+/// The keys of a record that are stored of Linux.
+const STORED: [&str; 8] = [
+    "scenario",
+    "drive",
+    "case",
+    "policy",
+    "client",
+    "repetition",
+    "requests",
+    "bandwidth_mb_per_s",
+];
+
 impl CompareResults {
+    /// Returns the records as lines of JSON with the name of their run, without figures that no
+    /// claim uses.
+    pub(crate) fn lines(&self, run: &str) -> String {
+        let line = |record: &Value| {
+            let kept = STORED.map(|key| (key.to_owned(), record[key].clone()));
+            let mut kept: serde_json::Map<String, Value> = kept.into_iter().collect();
+            kept.insert("run".to_owned(), run.into());
+            let mean = &record["latency_us"]["mean"];
+            kept.insert("latency_us".to_owned(), json!({ "mean": mean }));
+            Value::Object(kept).to_string() + "\n"
+        };
+        self.records.iter().map(line).collect()
+    }
+
+    /// Returns the records of a run from lines of JSON.
+    pub(crate) fn stored(lines: &str, run: &str) -> Self {
+        let mut records = records(lines);
+        records.retain(|record| record["run"] == *run);
+        Self {
+            records,
+            states: Vec::new(),
+        }
+    }
+
+    /// Returns the figures of Linux that the validation of the drive models shows.
+    pub(crate) fn validated() -> Self {
+        let file = root().join("crates/lab/src/fit/linux.txt");
+        let text = fs::read_to_string(file).expect("it was stored");
+        let records = text.lines().filter_map(|line| {
+            let (key, figures) = line.split_once(" | ")?;
+            let (drive, figure) = key.split_once(": latency/")?;
+            let (case, policy) = figure.split_once('/')?;
+            let (requests, mean_ns) = figures.split_once(" | ")?;
+            let mean: f64 = mean_ns.parse().ok()?;
+            let requests: u64 = requests.parse().ok()?;
+            Some(json!({
+                "drive": drive, "case": case, "policy": policy, "client": "target",
+                "requests": requests, "latency_us": { "mean": mean / 1e3 },
+            }))
+        });
+        Self {
+            records: records.collect(),
+            states: Vec::new(),
+        }
+    }
+
+    /// Returns true if there is a record of the cell's drive, case, policy and client, with its
+    /// figure.
+    pub(crate) fn has(&self, cell: &FigurePlace) -> bool {
+        let (pointer, client) = (cell.pointer(), cell.client());
+        let mut records = self.records.iter();
+        cell.state.is_none()
+            && records.any(|r| {
+                cell.is_of(r, "client", client) && r.pointer(&pointer).is_some_and(Value::is_number)
+            })
+    }
+
     /// Returns the figure of a cell.
     pub(crate) fn figure(&self, cell: &FigurePlace) -> f64 {
         if let Some(state) = &cell.state {
@@ -155,8 +250,7 @@ impl CompareResults {
     /// Returns the figure of each run with its weight in a mean. A latency has the number of
     /// requests as its weight.
     fn runs(&self, cell: &FigurePlace, client: &str) -> Vec<(f64, f64)> {
-        let key = cell.figure.as_deref().unwrap_or("bandwidth_mb_per_s");
-        let pointer = format!("/{}", key.replace('.', "/"));
+        let pointer = cell.pointer();
         let found = self
             .records
             .iter()
@@ -168,13 +262,13 @@ impl CompareResults {
             assert!(same && !found.is_empty(), "one {part}: {cell:?}, {client}");
         }
         let figure = |r: &&Value| {
-            let weight = if key.starts_with("latency_us") {
+            let weight = if pointer.starts_with("/latency_us") {
                 &r["requests"]
             } else {
                 &Value::Null
             };
             let value = r.pointer(&pointer).and_then(Value::as_f64);
-            let value = value.unwrap_or_else(|| panic!("no {key}: {cell:?}"));
+            let value = value.unwrap_or_else(|| panic!("no {pointer}: {cell:?}"));
             (value, weight.as_f64().unwrap_or(1.0))
         };
         found.iter().map(figure).collect()
@@ -202,6 +296,9 @@ fn over_runs(runs: &[(f64, f64)], cell: &FigurePlace) -> f64 {
         let low = runs.iter().filter(|run| run.0 < bound).count();
         return low as f64 / runs.len() as f64;
     }
+    let kept = |run: &&(f64, f64)| cell.among_below.is_none_or(|bound| run.0 < bound);
+    let mut runs: Vec<(f64, f64)> = runs.iter().filter(kept).copied().collect();
+    runs.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (least, most) = bounds(runs.iter().map(|run| run.0));
     match cell.runs {
         None => {
@@ -209,6 +306,10 @@ fn over_runs(runs: &[(f64, f64)], cell: &FigurePlace) -> f64 {
             runs.iter().map(|run| run.0 * run.1).sum::<f64>() / all
         }
         Some(RunAggregate::Least) => least,
+        Some(RunAggregate::Median) => {
+            let middle = runs.get(runs.len().saturating_sub(1) / 2);
+            middle.expect("no run is below the bound").0
+        }
         Some(RunAggregate::Spread) => most / least,
     }
 }
