@@ -82,7 +82,7 @@ impl LatencyFigure {
         format!("{}: {}", self.drive, self.name)
     }
 
-    /// Returns the interferers, the policy and the timing of the reads, if the figure is the latency
+    /// Returns the interferers, the policy and the timing of the reads, if the figure is a latency
     /// of one of the two scenarios.
     fn parts(&self) -> Option<(Interferers, &'static str, TargetReads)> {
         match DriveFigure::find(&self.name)? {
