@@ -207,10 +207,9 @@ fn the_bounds_of_the_targets_bandwidth_are_lines() {
     let page = compare_page(&with_runs(&[11.0; 4]));
     assert!(page.contains(">minimum<") && page.contains(">maximum<"));
     let mut other = with_runs(&[11.0; 4]);
-    let cells = &mut other.drives[0].cells;
-    cells
-        .iter_mut()
-        .for_each(|cell| cell.headline.as_mut().unwrap().name = "kicks".into());
+    for cell in &mut other.drives[0].cells {
+        cell.headline.as_mut().unwrap().name = "kicks".into();
+    }
     assert!(!compare_page(&other).contains(">maximum<"));
 }
 

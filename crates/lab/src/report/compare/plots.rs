@@ -244,7 +244,7 @@ fn marks(
 }
 
 /// A series of cases: the word behind the number, and for each number the latency in microseconds.
-type Series<'a> = (&'a str, Vec<(f64, f64)>);
+type Series<'a> = (&'a str, Vec<(u32, f64)>);
 
 /// Returns a plot of the decrease of the target's mean latency over a number, in percent, with a
 /// line for each drive, if the cases are pairs such as `2-old` and `2-new` for several numbers.
@@ -263,7 +263,7 @@ pub(super) fn gain(report: &CompareReport) -> Option<Chart> {
             words = Some((before, since));
             let pairs = old.iter().filter_map(|(n, was)| {
                 let now = new.iter().find(|(other, _)| other == n)?.1;
-                Some((*n, (1.0 - now / was) * 100.0))
+                Some((f64::from(*n), (1.0 - now / was) * 100.0))
             });
             let points: Vec<(f64, f64)> = pairs.collect();
             (points.len() >= FEWEST).then(|| ChartMark {
@@ -304,7 +304,7 @@ fn series<'a>(drive: &'a ComparedDrive, policy: &str) -> Vec<Series<'a>> {
         let (Some((number, word)), Some(latency)) = (parts, cell.latency_us) else {
             continue;
         };
-        let point = (f64::from(number), latency.mean);
+        let point = (number, latency.mean);
         match all.iter_mut().find(|(other, _)| *other == word) {
             Some((_, points)) => points.push(point),
             None => all.push((word, vec![point])),
