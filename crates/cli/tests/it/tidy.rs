@@ -117,7 +117,7 @@ const BUDGETS: [CrateBudget; 15] = [
     budget("model", [8_449, 5_219, 0, 0, 0]),
     budget("python", [929, 929, 0, 0, 0]),
     budget("serve", [30_963, 18_192, 1, 0, 0]),
-    budget("sim", [8_734, 4_686, 0, 0, 0]),
+    budget("sim", [8_755, 4_686, 0, 0, 0]),
     budget("uring", [4_939, 2_907, 0, 0, 0]),
     budget("verify", [11_499, 9_384, 10, 0, 0]),
     budget("wire", [12_112, 4_309, 1, 0, 0]),

@@ -1,6 +1,8 @@
 //! The promises of Weir's scenarios, tested in virtual time.
 
 use weir_config::policy::find;
+use weir_config::scenario::Choice;
+use weir_config::{profile, scenario as scenarios};
 use weir_core::{Capacity, Span};
 use weir_measure::promise::PromisedRate;
 use weir_sim::{Policy, Results, Scenario, SimRun, scenario};
@@ -126,4 +128,28 @@ fn a_contract_is_kept_beside_fifteen_clients_that_sync() {
     let others = |results: &Results| results.total.bytes() - results.clients[0].meter.bytes();
     let (before, now) = (others(&none), others(&kept));
     assert!(now * 10 >= before * 9, "{now} of {before}");
+}
+
+#[test]
+fn a_reader_next_to_clients_that_sync_gets_its_share_of_a_busy_drive() {
+    let drive = profile::find("plextor-px-256m5s").unwrap().drive;
+    let script = scenarios::find("journal").unwrap();
+    // At least 90 % of the total under the best policy that limits no client: `bfq` on ext4, and
+    // `none` on btrfs.
+    for (case, least) in [("ext4-reader", 376_000_000), ("btrfs-reader", 430_000_000)] {
+        let choice = Choice {
+            capacity: drive.worst_case(1 << 30).unwrap(),
+            ..Choice::new(&drive, Some(case), "contract")
+        };
+        let policy = Policy::contract();
+        let scenario = script.scenario(&choice).unwrap().under(&policy);
+        let results = run(&scenario, &policy);
+        let all: u64 = results.clients.iter().map(|c| c.meter.bytes()).sum();
+        let second = u128::from(all) * 1_000_000_000 / u128::from(results.measured_ns);
+        assert!(second >= least, "{case}: {second} bytes/s");
+        // The reader has a share of 1000, and the four writers have 100 each. 15 % of 71 % are
+        // permitted in either direction.
+        let part = results.clients[0].meter.bytes() * 100 / all;
+        assert!((61..=82).contains(&part), "{case}: {part} %");
+    }
 }

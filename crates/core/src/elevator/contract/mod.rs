@@ -520,7 +520,9 @@ impl Schedule for Contracts {
         }
         if last {
             self.turn.observe_answer(now, stream);
-            let alone = sent.alone == Some(self.changes);
+            // A flush keeps the drive from the request like work of another client.
+            let alone =
+                sent.alone == Some(self.changes) && !self.pace.has_run_since(live.dispatched);
             (self.shares.presence(live.group)).observe_answer(now, live, alone);
         }
         if let Some(round) = round {

@@ -8,10 +8,11 @@
 //! least the work that it completes without restraint, minus a price, and grows otherwise. The
 //! price is `sacrifice`, or less if the absent client would get little more without contention.
 //! Work is measured as the cost of whole requests, so that cutting them does not count as work. To
-//! find the speed without restraint, the whole window is open in two of every 32 rounds. (Shen and
-//! Park's scheduler for flash, ATC 2013, throttles dispatch to a fixed depth, which is right for
-//! one drive and one load.) The time in which only a flush keeps the drive busy is left out of a
-//! round, because it depends on what was written before.
+//! find the speed without restraint, the whole window is open in three of every 33 rounds. Rounds
+//! with the largest part also count, because they hardly differ. (Shen and Park's scheduler for
+//! flash, ATC 2013, throttles dispatch to a fixed depth, which is right for one drive and one
+//! load.) The time in which only a flush keeps the drive busy is left
+//! out of a round, because it depends on what was written before.
 //!
 //! The callers use [`Restraint::bound`] before they dispatch a piece, and
 //! [`Restraint::observe_completion`] for each piece that completes. They use
@@ -133,6 +134,11 @@ impl Restraint {
             let most = self.free_speed.cast_signed();
             self.credit = (self.credit + speed.cast_signed() - least.cast_signed())
                 .clamp(-most, most / CREDIT_MAX);
+            // The largest part hardly restrains a client, so the round also shows the speed without
+            // restraint. The rounds without may have shown that of a cache that was filling up.
+            if self.part == WHOLE - 1 {
+                self.free_speed = self.free_speed.midpoint(speed);
+            }
             // The part grows faster than it shrinks, so that restraint that costs too much ends
             // soon.
             self.part = if self.credit < 0 {
@@ -140,8 +146,8 @@ impl Restraint {
             } else {
                 self.part.saturating_sub(1)
             };
-        // Only the last of the rounds without restraint counts, because in the first one the drive
-        // fills up.
+        // Only the last of the rounds without restraint counts, because in the first ones the drive
+        // and its write cache fill up.
         } else if self.left == 0 {
             let before = if self.free_speed == 0 {
                 speed
@@ -209,6 +215,17 @@ mod tests {
         // A client that would get 7 % more is not worth any.
         play(&mut restraint, 400, 7, speed);
         assert_eq!(play(&mut restraint, 400, 7, speed), 100);
+    }
+
+    #[test]
+    fn a_burst_into_a_cache_does_not_become_the_speed_of_reference() {
+        let mut restraint = Restraint::new(15);
+        // Without restraint, the cache of the drive fills up at 130 % of the drive's speed. The
+        // drive can never complete 85 % of that while others are restrained.
+        let speed = |part| if part == WHOLE { 130 } else { 100 };
+        play(&mut restraint, 400, u32::MAX, speed);
+        // Restraint costs nothing, so the part has become zero.
+        assert_eq!(restraint.part, 0);
     }
 
     #[test]
