@@ -10,7 +10,7 @@ use crate::units::ByteSize;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 /// The maximum size of a file in bytes. It suffices for a server with the maximum number of
@@ -26,27 +26,11 @@ const FILE_MAX: usize = 16 << 20;
 pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
     let file = path.display().to_string();
     let problem = |message, help: &str| vec![Problem::new(&file, (0, 0), "", message, help)];
-    let refused = |error: io::Error| {
-        let what = format!("cannot read the file: {}", os_error::message(&error));
-        problem(what, "")
-    };
-    let regular = |kind: std::fs::FileType| {
-        let what = format!("is {}, not a regular file", file_kind_noun(kind));
-        let other = || problem(what, "name a regular file");
-        kind.is_file().then_some(()).ok_or_else(other)
-    };
-    // This check comes before the file is opened, because opening a device can have effects.
-    regular(std::fs::metadata(path).map_err(refused)?.file_type())?;
-    // The file could have been replaced by a pipe since the check. `NONBLOCK` keeps the open from
-    // waiting for the other end of that pipe, and the second check refuses it.
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(path, flags | OFlags::RDONLY, Mode::empty());
-    let opened = File::from(opened.map_err(|errno| refused(errno.into()))?);
-    regular(opened.metadata().map_err(refused)?.file_type())?;
+    let opened = open(path)?;
     // One byte beyond the limit suffices to recognise a file that is too long.
     let mut text = Vec::new();
     let read = opened.take(FILE_MAX as u64 + 1).read_to_end(&mut text);
-    read.map_err(refused)?;
+    read.map_err(|error| vec![unreadable(&file, &error)])?;
     if text.len() > FILE_MAX {
         return Err(problem(too_long(), "name another file"));
     }
@@ -57,6 +41,44 @@ pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
         problem(format!("is not UTF-8 from byte {at} on"), help)
     })?;
     Ok((file, text))
+}
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+/// Returns a problem if the file cannot be opened or is not a regular file.
+pub(crate) fn open(path: &Path) -> Result<File, Vec<Problem>> {
+    let file = path.display().to_string();
+    let refused = |error: io::Error| vec![unreadable(&file, &error)];
+    let regular = |kind: std::fs::FileType| {
+        let what = format!("is {}, not a regular file", file_kind_noun(kind));
+        let other = || vec![Problem::new(&file, (0, 0), "", what, "name a regular file")];
+        kind.is_file().then_some(()).ok_or_else(other)
+    };
+    // This check comes before the file is opened, because opening a device can have effects.
+    regular(std::fs::metadata(path).map_err(refused)?.file_type())?;
+    // The file could have been replaced by a pipe since the check. `NONBLOCK` keeps the open from
+    // waiting for the other end of that pipe, and the second check refuses it.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags | OFlags::RDONLY, Mode::empty());
+    let opened = File::from(opened.map_err(|errno| refused(errno.into()))?);
+    regular(opened.metadata().map_err(refused)?.file_type())?;
+    Ok(opened)
+}
+
+fn unreadable(file: &str, error: &io::Error) -> Problem {
+    let what = format!("cannot read the file: {}", os_error::message(error));
+    Problem::new(file, (0, 0), "", what, "")
+}
+
+/// Returns the path of a file that another file names. It is relative to the working directory, or
+/// else to the directory of the file `from`.
+pub(crate) fn beside(name: &str, from: &Path, is_there: impl Fn(&Path) -> bool) -> PathBuf {
+    let here = PathBuf::from(name);
+    match from.parent() {
+        Some(folder) if !is_there(&here) => folder.join(name),
+        _ => here,
+    }
 }
 
 fn too_long() -> String {

@@ -184,6 +184,20 @@ job. Without `--drive`, Weir uses the model `samsung-970-pro`.
 - *Phases.* A job with `stonewall` or `wait_for` starts at the latest time at which the jobs that it waits for can end, which is after their `startdelay`,
   `ramp_time` and `runtime`. If they end earlier because they have
   transferred their `size`, the waiting job does not start earlier.
+- *Recorded loads.* `read_iolog` plays an iolog of fio (versions 2 and 3) or a trace of blktrace as
+  it is, without a conversion. A trace is a file that `blkparse -d` has merged, or, without a merge,
+  the name before `.blktrace.0`. Of a trace, Weir plays the requests that entered the block layer
+  (the action Q): reads, writes, discards and flushes, with the flags for synchronous, durable and
+  metadata requests. A write that is preceded by a flush is two requests. Files and devices of the
+  load follow each other, unless `replay_redirect` names one for all of them. Each request is due at
+  its recorded time, as in an open loop. It waits only while `iodepth` requests are in flight, and
+  its latency counts from when it was due. The next request keeps its recorded time, while fio
+  delays all later requests by the same time. With `replay_no_stall=1`, or if an iolog of version 2
+  has no `wait`, each request follows as soon as `iodepth` permits. A `sync` in an iolog is a flush
+  that does not wait for other requests. Times of version 3 are in microseconds, as fio 3.33 writes
+  them. Without `runtime`, the job is played for its recorded time and one more second. A file can
+  have up to 16 million requests, which take 400 MB of memory. A damaged or truncated file is
+  refused with its line or byte.
 - *Small writes.* A write through the page cache that is smaller than a page makes the whole page dirty, and `fdatasync` writes the whole page. The rest
   of the page is not read before, as in a file that is written for the first time.
 - *Included files.* The path in `include other.fio` is relative to the working directory, or else to the directory of the job file. `${NAME}` is an

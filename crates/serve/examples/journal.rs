@@ -100,6 +100,7 @@ fn load(
             writes: 30,
             ..Program::random_reads(4096, 16)
         },
+        trace: None,
         region: None,
         seed: n as u64,
     };

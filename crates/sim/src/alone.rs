@@ -48,7 +48,7 @@ pub fn measure_alone(scenario: &Scenario) -> Result<Vec<Option<PerformanceAlone>
 fn is_alike(a: &ClientSpec, b: &ClientSpec) -> bool {
     let length = |c: &ClientSpec| c.region.length;
     let way = |c: &ClientSpec| (c.program, c.buffered, c.priority, c.flags);
-    length(a) == length(b) && way(a) == way(b)
+    length(a) == length(b) && way(a) == way(b) && a.trace == b.trace
 }
 
 fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<PerformanceAlone>, SimError> {

@@ -28,6 +28,8 @@ pub(crate) struct SimClient {
     /// Additional flags of the program's writes. A process waits for its direct writes (Linux:
     /// `dio_bio_write_op`), and the block layer sees that in the flags. A server cannot see it.
     write_flags: Flags,
+    /// The flags of a recorded load that the block layer receives.
+    visible: Flags,
 }
 
 impl SimClient {
@@ -41,7 +43,7 @@ impl SimClient {
         let spec = &scenario.clients[client as usize];
         // Before the program, whose own check knows only the length of the region.
         check_region(scenario, spec)?;
-        let program = LoadClient::new(&spec.program, seed, spec.region).map_err(|error| {
+        let program = spec.load(seed).map_err(|error| {
             let client = spec.name.clone();
             SimError::Program { client, error }
         })?;
@@ -69,11 +71,20 @@ impl SimClient {
             unread: VecDeque::with_capacity(spec.outstanding(transfer) as usize),
             space: spec.space,
             flags: spec.flags,
-            // With a path, clients are remote, and the server does not know that they wait.
-            write_flags: if scenario.path == Path::DIRECT && !spec.write_back {
+            // With a path, clients are remote, and the server does not know that they wait. A recorded
+            // load states it for each write.
+            write_flags: if scenario.path == Path::DIRECT
+                && !spec.write_back
+                && spec.trace.is_none()
+            {
                 Flags::SYNC
             } else {
                 Flags::NONE
+            },
+            visible: if scenario.path == Path::DIRECT {
+                Flags::SYNC.with(Flags::META).with(Flags::FUA)
+            } else {
+                Flags::FUA
             },
         })
     }
@@ -122,7 +133,9 @@ impl SimClient {
             stream,
             space: self.space,
             op: io.op,
-            flags: io.flags.with(self.flags).with(of_op),
+            flags: Flags::from_bits(io.flags.bits() & self.visible.bits())
+                .with(self.flags)
+                .with(of_op),
             offset: io.offset,
             length: io.length,
             cookie: 0,

@@ -111,6 +111,7 @@ pub(super) fn clients(
     let same = |(a, one): &(usize, &ClientSpec), (b, other): &(usize, &ClientSpec)| {
         scenario.contract(*a) == scenario.contract(*b)
             && one.program == other.program
+            && one.trace == other.trace
             && one.buffered == other.buffered
     };
     let groups = alike(&specs, |(_, spec)| &spec.name, same);

@@ -63,6 +63,7 @@ pub(crate) fn fleet(address: &Address, clients: &[(&str, Program)], length: Dura
             name: (*export).to_owned(),
             export: (*export).to_owned(),
             program: *program,
+            trace: None,
             region: None,
             seed,
         });

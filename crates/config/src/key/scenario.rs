@@ -213,7 +213,7 @@ pub(crate) const CHANGE: Shape = Shape {
 pub(crate) const CLIENT: Shape = Shape {
     name: "[[client]]",
     about: "One client, or several identical clients. Keys that `fio` has are named and defined as in `fio`, and have the defaults of `fio`.",
-    keys: &[NAMED.split_at(1).0, ACCESS, PACE, PLACE, CONTRACTS],
+    keys: &[NAMED.split_at(1).0, ACCESS, PACE, PLACE, REPLAY, CONTRACTS],
 };
 
 /// The kinds of requests, in the words of `fio`.
@@ -311,8 +311,9 @@ const PACE: &[KeyDeclaration] = keys! {
 
 /// The keys for the position of a client's requests, and for its group and guest.
 const PLACE: &[KeyDeclaration] = keys! {
-    size: Size(1, FILE_MOST, 1), "\"1GiB\"",
-        "The number of bytes of the client's file that it uses, beginning at `offset`.";
+    size: Size(1, FILE_MOST, 1) or "required, except with `read_iolog`", "\"1GiB\"",
+        "The number of bytes of the client's file that it uses, beginning at `offset`. With `read_iolog`, it is the end of the last \
+         range of the recorded load.";
     offset: Size(0, FILE_MOST, 1) = "\"0B\"", "\"64KiB\"",
         "The position in the file at which these bytes begin.";
     offset_increment: Size(0, FILE_MOST, 1) = "\"0B\"", "\"16KiB\"",
@@ -348,6 +349,29 @@ const PLACE: &[KeyDeclaration] = keys! {
     empty_kicks: Count(0, 10_000_000) = "0", "100000",
         "The number of notifications per second that the client's virtual machine sends without a request, as a broken or hostile one \
          does. They take none of the virtual machine's own CPU time. It requires `[guest]`.";
+};
+
+/// The keys for a recorded load.
+const REPLAY: &[KeyDeclaration] = keys! {
+    read_iolog: Text("the path of a file") or "the client's own requests", "\"database.iolog\"",
+        "A recorded load that the client plays instead of requests of its own: an iolog of `fio` (versions 2 and 3), a trace that \
+         `blkparse -d` has merged, or the name before `.blktrace.0`, which selects the traces of all processors. The path is relative \
+         to the working directory, or otherwise to the directory of this file. It requires `direct`. Files and devices of the \
+         load follow each other in the client's file.";
+    replay_no_stall: Flag = "false", "true",
+        "Whether the recorded times are ignored. If false, each request is due at its recorded time, independent of replies, and waits \
+         only while `iodepth` requests are in flight. Its latency counts from when it was due, as with a `rate`. If true, or if the \
+         load contains no times, a request follows as soon as `iodepth` permits.";
+    replay_time_scale: Count(1, 1_000_000) = "100", "200",
+        "The speed of the recorded times in percent. With 200, the load takes half of its recorded time.";
+    replay_scale: Count(1, 1 << 40) = "1", "4",
+        "The number by which recorded offsets are divided.";
+    replay_align: Size(1, 1 << 40, 1) or "offsets are as recorded", "\"4KiB\"",
+        "The power of two to whose multiples recorded offsets are rounded down, after `replay_scale`.";
+    replay_redirect: Text("a name") or "each file and device is separate", "\"disk\"",
+        "The name of a file (`file`) that replaces all files and devices of the recorded load.";
+    replay_skip: Text("a list of `read`, `write`, `trim` and `sync`") or "nothing is skipped", "\"write,trim\"",
+        "The kinds of recorded requests that are left out.";
 };
 
 const FIGURES: &[&str] = &words::<_, 19>(Figure::WORDS);

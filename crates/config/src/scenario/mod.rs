@@ -19,6 +19,7 @@ mod rate;
 mod read;
 mod script;
 mod suite;
+mod trace;
 
 pub use build::Choice;
 pub use expect::{Bounds, Expect, Figure, FigureOwner, FigureValue, Part, Published, Requirement};
@@ -39,11 +40,13 @@ use crate::admission::{ENDLESS, promised_together};
 use crate::policy::{GroupNode, Policy, Setup};
 use crate::problem::Problem;
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use weir_core::rule::RuleViolation;
 use weir_core::{
     Capacity, Class, Contract, Edit, Flags, GroupId, Instant, Knobs, Priority, PromiseSums, ROOT,
     Sizes, SpaceId, Span,
 };
-use weir_model::load::{Program, Region};
+use weir_model::load::{LoadClient, Program, Region, Trace};
 
 /// A drive, clients with contracts, and the events of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -164,6 +167,8 @@ pub struct ClientSpec {
     pub priority: Priority,
     /// The program, whose times count from the beginning of the run.
     pub program: Program,
+    /// The recorded load that the client plays. `None` if the program determines its requests.
+    pub trace: Option<Arc<Trace>>,
     /// The address space that the client uses.
     pub space: SpaceId,
     /// The part of the space that the client uses.
@@ -203,6 +208,7 @@ impl ClientSpec {
             group: ROOT,
             priority: Priority::default(),
             program,
+            trace: None,
             space: SpaceId(0),
             region: Region::new(0, 0),
             buffered: None,
@@ -214,6 +220,18 @@ impl ClientSpec {
             deadline: None,
             arrives: Span::ZERO,
             leaves: None,
+        }
+    }
+
+    /// Returns the client's program at its start, or the recorded load that it plays. Random choices
+    /// depend only on `seed`.
+    ///
+    /// # Errors
+    /// A parameter of the program is out of range, or the region is too small for it.
+    pub fn load(&self, seed: u64) -> Result<LoadClient, RuleViolation> {
+        match &self.trace {
+            Some(trace) => LoadClient::replay(&self.program, trace.clone(), self.region),
+            None => LoadClient::new(&self.program, seed, self.region),
         }
     }
 

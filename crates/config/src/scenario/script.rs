@@ -3,6 +3,7 @@
 use super::build::{Choice, StatedScenario};
 use super::expect::{Expect, Published};
 use super::fio::Jobs;
+use super::trace::TraceFiles;
 use super::{Scenario, overlay, read as tables};
 use crate::Setting;
 use crate::document::{Document, KeyEntry, ShapedTable, TomlTable};
@@ -61,6 +62,7 @@ struct Tables {
     file: String,
     text: String,
     map: TomlTable,
+    traces: Arc<TraceFiles>,
 }
 
 /// Reads the text of a scenario's file. `file` is its name in problems.
@@ -86,6 +88,10 @@ pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, V
         file: file.to_owned(),
         text: text.to_owned(),
         map,
+        traces: jobs
+            .as_ref()
+            .map(|jobs| jobs.traces.clone())
+            .unwrap_or_default(),
     };
     let mut doc = document(text, file);
     let varied = VariantNames::read(&mut doc, &ShapedTable::root(&tables.map, &SCENARIO));
@@ -97,7 +103,7 @@ pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, V
         let case = chosen[0].as_deref();
         let choice = Choice::new(&drive, case, "");
         let read = tables.read(chosen, |doc, root| {
-            let stated = tables::stated(doc, root, "", &choice);
+            let stated = tables::stated(doc, root, "", &choice, &tables.traces);
             // The keys of the file as a whole are read only once, together with the first
             // combination.
             if at == 0 {
@@ -422,7 +428,7 @@ impl Script {
         let again = again.transpose()?;
         let tables = again.as_ref().map_or(&self.tables, |script| &script.tables);
         let stated = tables.read(&choice.chosen(), |doc, root| {
-            tables::stated(doc, root, &self.name, choice)
+            tables::stated(doc, root, &self.name, choice, &tables.traces)
         })?;
         let mut scenario = stated
             .build(&self.settings)

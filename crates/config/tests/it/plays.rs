@@ -112,7 +112,9 @@ fn shown(scenario: &Scenario, policy: &policy::Policy) -> String {
         put(&mut text, "group", group);
     }
     for client in &s.clients {
-        put(&mut text, "client", client);
+        // Without a recorded load, the field is left out, as in the digests of other clients.
+        let shown = format!("{client:?}").replace(" trace: None,", "");
+        writeln!(text, "  client: {shown}").expect("a String takes anything");
         put(&mut text, "  outstanding", s.outstanding(client, policy));
         if let Some(buffered) = &client.buffered {
             put(&mut text, "  window", buffered.window());

@@ -83,13 +83,17 @@ fn of_scenario(scenario: &Scenario) -> [RefusalRule; 6] {
 }
 
 /// The rules for the requests of a client.
-fn of_client(client: &ClientSpec) -> [RefusalRule; 8] {
+fn of_client(client: &ClientSpec) -> [RefusalRule; 9] {
     let program = &client.program;
     let deep = program.depth > 1;
     let syncs = program.sync != SyncMode::Never;
     // fio's bsrange has steps of its minimum.
     let uneven = matches!(program.size, Size::Range { min, step, .. } if min != step);
     [
+        (
+            client.trace.is_some(),
+            "read_iolog: a recorded load is not supported under a kernel, where fio would play it at other offsets; use --on sim or --on serve",
+        ),
         (
             program.files > 1,
             "nrfiles: several files are not supported on a device; use a client for each part of it",

@@ -5,10 +5,10 @@
 
 use crate::client::connection::{ConnectError, Connection};
 use crate::client::program::{RunError, Settings, run};
-use crate::load::{LoadClient, Program, Region};
+use crate::load::{LoadClient, Program, Region, Trace};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use weir_core::rule::RuleViolation;
@@ -31,6 +31,8 @@ pub struct FleetMember {
     pub export: String,
     /// The client's program, whose times count from the common start.
     pub program: Program,
+    /// The recorded load that the client plays. `None` if the program determines its requests.
+    pub trace: Option<Arc<Trace>>,
     /// The part of the export that the client uses, or all of it if `None`.
     pub region: Option<Region>,
     /// The seed of the client's random choices.
@@ -187,13 +189,14 @@ impl Fleet {
                 })?;
             let all = Region::new(0, connection.session().size);
             let region = member.region.unwrap_or(all);
-            let client =
-                LoadClient::new(&member.program, member.seed, region).map_err(|error| {
-                    FleetError::Program {
-                        name: name(),
-                        error,
-                    }
-                })?;
+            let client = match &member.trace {
+                Some(trace) => LoadClient::replay(&member.program, trace.clone(), region),
+                None => LoadClient::new(&member.program, member.seed, region),
+            };
+            let client = client.map_err(|error| FleetError::Program {
+                name: name(),
+                error,
+            })?;
             Ok((connection, client))
         });
         ready.collect()

@@ -3,10 +3,12 @@
 use crate::load::offset::Offsets;
 use crate::load::pace::{ArrivalDue, ArrivalPace};
 use crate::load::program::{Activity, Program, Region, SyncMode};
+use crate::load::trace::{Trace, TraceTiming, TracedRequest};
 use core::num::NonZeroU64;
+use std::sync::Arc;
 use weir_core::random::Rng;
-use weir_core::rule::RuleViolation;
-use weir_core::{Flags, Instant, Op, Span};
+use weir_core::rule::{self, RuleViolation};
+use weir_core::{Flags, Instant, Op, Span, rules};
 
 const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
 
@@ -19,10 +21,14 @@ const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
 #[derive(Clone, Debug)]
 pub struct LoadClient {
     program: Program,
+    /// The part of the address space that a trace uses.
+    region: Region,
     seed: u64,
     rng: Rng,
     offsets: Offsets,
     pace: ArrivalPace,
+    /// The requests of a client that plays a recorded load.
+    trace: Option<Arc<Trace>>,
     issued: u64,
     outstanding: u32,
     /// The number of writes since the last flush, if the program flushes.
@@ -40,9 +46,10 @@ pub struct LoadClient {
 pub struct Io {
     /// The number of requests that the client issued before this one.
     pub number: u64,
-    /// The operation: a read, a write or a flush.
+    /// The operation: a read, a write or a flush, and in a trace also a discard.
     pub op: Op,
-    /// [`Flags::FUA`] for writes if the program requires it, no flags otherwise.
+    /// The flags of a request in a trace. Otherwise [`Flags::FUA`] for writes if the program
+    /// requires it, and no flags for other requests.
     pub flags: Flags,
     /// The offset of the first byte, or zero for a flush.
     pub offset: u64,
@@ -90,16 +97,43 @@ impl LoadClient {
         let program = with_random_start(program, &mut rng);
         Ok(Self {
             program,
+            region,
             offsets: Offsets::new(&program, region),
             pace: ArrivalPace::new(&program, &mut rng),
             seed,
             rng,
+            trace: None,
             issued: 0,
             outstanding: 0,
             unsynced: 0,
             syncing: false,
             stopped: false,
             answered: Instant::ZERO,
+        })
+    }
+
+    /// Creates a client that plays a recorded load.
+    ///
+    /// The queue depth, the start, the stop and the number of requests are those of `program`. The
+    /// offsets of the trace count from the beginning of `region`.
+    ///
+    /// # Errors
+    /// A parameter of the program is out of range, or the region is too small for the trace.
+    pub fn replay(
+        program: &Program,
+        trace: Arc<Trace>,
+        region: Region,
+    ) -> Result<Self, RuleViolation> {
+        rule::check(rules! {
+            "region.length", region.length, region.length >= trace.region().length,
+                "at least the end of the trace's last range";
+        })?;
+        // A trace draws nothing, so that any seed has the same effect.
+        let client = Self::new(program, 0, region)?;
+        Ok(Self {
+            region,
+            trace: Some(trace),
+            ..client
         })
     }
 
@@ -126,6 +160,9 @@ impl LoadClient {
         if self.outstanding == self.program.depth || self.must_drain() {
             return Step::WaitForCompletion;
         }
+        if let Some(trace) = self.trace.clone() {
+            return self.next_traced(&trace, now);
+        }
         // A rate counts reads and writes, as in fio. A flush is due as soon as the writes that it
         // flushes have been issued.
         if self.pace.is_open() && self.must_flush() {
@@ -143,6 +180,37 @@ impl LoadClient {
             ArrivalDue::At(at) => Step::WaitUntil(at),
             ArrivalDue::AfterCompletion => Step::WaitForCompletion,
         }
+    }
+
+    /// Returns the step of a client that plays a trace, and issues the request that is due.
+    fn next_traced(&mut self, trace: &Trace, now: Instant) -> Step {
+        // The number of requests is checked before, so that there is a next one.
+        let next = trace.requests()[self.issued as usize];
+        let due = match trace.timing() {
+            TraceTiming::Fast => now,
+            TraceTiming::Recorded => Instant::ZERO + self.program.start + next.at,
+        };
+        if due <= now {
+            let number = self.issued;
+            self.issued += 1;
+            self.outstanding += 1;
+            return Step::Issue(Io {
+                number,
+                op: next.op,
+                flags: next.flags,
+                offset: match next.op {
+                    Op::Flush => 0,
+                    _ => self.region.start + next.offset,
+                },
+                length: next.length,
+                due,
+            });
+        }
+        if self.is_past_end(due) {
+            self.stopped = true;
+            return self.wait_step();
+        }
+        Step::WaitUntil(due)
     }
 
     /// Completes one of the client's requests, successfully or not.
@@ -179,7 +247,7 @@ impl LoadClient {
         let works = program
             .activity
             .map(|activity| within(active_time_left(activity, now.since(start))));
-        let requests = program.requests.map(|n| n.saturating_sub(self.issued));
+        let requests = self.limit().map(|n| n.saturating_sub(self.issued));
         let most = [stop, works, requests]
             .into_iter()
             .flatten()
@@ -209,7 +277,7 @@ impl LoadClient {
     /// The time of the last answer of a program with a limited number of requests. `None` until all
     /// are answered.
     pub fn end_time(&self) -> Option<Instant> {
-        let over = self.program.requests.is_some_and(|n| self.issued >= n);
+        let over = self.limit().is_some_and(|n| self.issued >= n);
         (over && self.outstanding == 0).then_some(self.answered)
     }
 
@@ -243,8 +311,17 @@ impl LoadClient {
             Some(activity) => start + active_time(activity, at.since(start)),
             None => at,
         };
-        let left = self.program.requests.map(|n| n.saturating_sub(self.issued));
-        self.pace.waiting(at).min(left.unwrap_or(u64::MAX))
+        let left = self.limit().map(|n| n.saturating_sub(self.issued));
+        let waiting = match &self.trace {
+            None => self.pace.waiting(at),
+            Some(trace) if trace.timing() == TraceTiming::Fast => 0,
+            Some(trace) => {
+                let is_due = |r: &TracedRequest| start + r.at <= at;
+                let due = trace.requests().partition_point(is_due) as u64;
+                due.saturating_sub(self.issued)
+            }
+        };
+        waiting.min(left.unwrap_or(u64::MAX))
     }
 
     /// The number of requests issued so far.
@@ -312,10 +389,15 @@ impl LoadClient {
         start + Span::from_nanos((worked / on).saturating_mul(round) + worked % on)
     }
 
+    /// The total number of requests. `None` for no limit.
+    fn limit(&self) -> Option<u64> {
+        let trace = self.trace.as_ref().map(|t| t.requests().len() as u64);
+        [self.program.requests, trace].into_iter().flatten().min()
+    }
+
     fn is_past_end(&self, at: Instant) -> bool {
         let stop = self.program.stop.map(|stop| Instant::ZERO + stop);
-        stop.is_some_and(|stop| at >= stop)
-            || self.program.requests.is_some_and(|n| self.issued >= n)
+        stop.is_some_and(|stop| at >= stop) || self.limit().is_some_and(|n| self.issued >= n)
     }
 
     /// The step of a client that issues nothing any more.

@@ -36,6 +36,7 @@ mod seed;
 mod shuffle;
 mod skew;
 mod source;
+mod trace;
 
 pub use client::{Io, LoadClient, Step, Streak};
 pub use program::{
@@ -43,4 +44,5 @@ pub use program::{
 };
 pub use seed::seed;
 pub use source::RequestSource;
+pub use trace::{Trace, TraceTiming, TracedRequest};
 pub use weir_core::random::Rng;

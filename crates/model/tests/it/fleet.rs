@@ -135,6 +135,7 @@ fn member(name: &str, program: Program) -> FleetMember {
         name: name.into(),
         export: "one".into(),
         program,
+        trace: None,
         region: None,
         seed: 1,
     }

@@ -12,6 +12,7 @@ pub(crate) fn member(export: &str, program: Program) -> FleetMember {
         name: export.to_owned(),
         export: export.to_owned(),
         program,
+        trace: None,
         region: None,
         seed: 1,
     }

@@ -15,4 +15,5 @@ mod promises;
 mod ring;
 mod split;
 mod too_long;
+mod traces;
 mod twin;

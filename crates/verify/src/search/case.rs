@@ -94,6 +94,7 @@ impl SearchCase {
             group,
             priority: Priority::default(),
             program,
+            trace: None,
             space: SpaceId(number),
             region: Region {
                 start: 0,

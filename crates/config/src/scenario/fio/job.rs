@@ -1,6 +1,7 @@
 //! Reading of a job as one client, or as several equal clients.
 
-use super::place::{JobDevice, place};
+use super::place::{JobDevice, JobExtent, place};
+use super::replay::{JobReplay, replay};
 use super::value::{base, bytes, count, flag, report_value, size, size_of, time, time_range};
 use super::{OptionLine, Section};
 use crate::document::{Document, refuse};
@@ -10,11 +11,14 @@ use crate::problem::Problem;
 use crate::scenario::class::{UNCLASSED, of_priority};
 use crate::scenario::distribution::{distribution, parts, pattern_of};
 use crate::scenario::rate::limited;
-use crate::scenario::read::names;
+use crate::scenario::read::{names, replay_length};
+use crate::scenario::trace::TraceFiles;
 use crate::text::quoted;
 use std::ops::RangeInclusive;
 use weir_core::{Contract, Priority, PriorityClass, Span};
-use weir_model::load::{Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
+use weir_model::load::{
+    Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Trace, TraceTiming, Zones,
+};
 
 /// The number of nanoseconds in a second, which is the unit of most times in job files.
 const SECOND: u64 = 1_000_000_000;
@@ -41,6 +45,8 @@ pub(super) struct FioJob {
     pub(super) region: Region,
     /// The distance in bytes between the offsets of two consecutive jobs.
     pub(super) increment: u64,
+    /// The recorded load that the job plays, if it does.
+    pub(super) replay: Option<JobReplay>,
     /// The name of the file that the jobs share. `None` if each has its own.
     pub(super) file: Option<String>,
     pub(super) runtime: Span,
@@ -53,12 +59,23 @@ pub(super) struct FioJob {
 const RUNTIME: Span = Span::from_secs(10);
 
 /// Reads the runtime of a job.
-fn runtime(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>) -> Span {
+fn runtime(
+    doc: &mut Document<'_>,
+    notes: &mut Document<'_>,
+    section: &Section<'_>,
+    trace: Option<&Trace>,
+) -> Span {
     let runtime = time(doc, section, "runtime", SECOND).filter(|t| *t > Span::ZERO);
     if section.get("runtime").is_some() {
         return runtime.unwrap_or(Span::ZERO);
     }
-    if let Some(line) = section.get("time_based") {
+    // A recorded load ends by itself. One more second lets its last requests complete.
+    let recorded = trace.filter(|trace| trace.timing() == TraceTiming::Recorded);
+    if let Some(trace) = recorded {
+        let seconds = trace.length().as_nanos().div_ceil(SECOND) + 1;
+        return Span::from_secs(seconds).min(HOUR);
+    }
+    if let Some(line) = section.get("time_based").filter(|_| trace.is_none()) {
         let what = "is missing, but time_based requires it";
         doc.report_span(&line.at, "runtime", what, "set for example runtime=10");
     }
@@ -77,8 +94,13 @@ struct JobTimes {
     runtime: Span,
 }
 
-fn times(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>) -> JobTimes {
-    let runtime = runtime(doc, notes, section);
+fn times(
+    doc: &mut Document<'_>,
+    notes: &mut Document<'_>,
+    section: &Section<'_>,
+    trace: Option<&Trace>,
+) -> JobTimes {
+    let runtime = runtime(doc, notes, section, trace);
     let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
     let start = time_range(doc, section, "startdelay", SECOND);
     let (start, start_spread) = start.unwrap_or_default();
@@ -101,25 +123,46 @@ pub(super) fn job(
     notes: &mut Document<'_>,
     section: &Section<'_>,
     on: &JobDevice,
+    traces: &TraceFiles,
 ) -> Option<FioJob> {
     let before = doc.problem_count();
     let base = base(doc, section);
     let jobs = count(doc, section, "numjobs", 1..=4096);
-    let place = place(doc, section, on, base, jobs.unwrap_or(1));
+    let replay = replay(doc, notes, section, traces);
+    if replay.is_none() && section.get("read_iolog").is_some() {
+        return None;
+    }
+    let trace = replay.as_ref().map(|replay| &*replay.trace);
+    let place = match trace {
+        Some(trace) => JobExtent::of(replay_length(trace)),
+        None => place(doc, section, on, base, jobs.unwrap_or(1)),
+    };
     let direct = flag(doc, section, "direct").unwrap_or(false);
     // `buffered` and `direct` are opposites in `fio`, and `buffered` takes precedence here.
     let buffered = flag(doc, section, "buffered").map_or(!direct, |b| b);
-    let times = times(doc, notes, section);
-    let program = program(doc, notes, section, base);
+    let times = times(doc, notes, section, trace);
+    let program = match trace {
+        Some(trace) => Some(replayed(doc, section, trace)),
+        None => program(doc, notes, section, base),
+    };
     let mut program = Program {
         start: times.start,
         start_spread: times.start_spread,
         stop: Some(times.start + times.ramp + times.runtime),
         ..program?
     };
-    ends(doc, section, &mut program, place.amount);
     let offsets = [place.offset, place.increment];
-    if buffered {
+    if trace.is_none() {
+        ends(doc, section, &mut program, place.amount);
+    }
+    if trace.is_some() {
+        let help = "set direct=1 to bypass the page cache";
+        section.refuse(
+            doc,
+            "read_iolog",
+            (buffered, "is not supported through the page cache", help),
+        );
+    } else if buffered {
         super::refuse::buffered(doc, section, &program, offsets);
     } else {
         super::refuse::direct(doc, section, &program, offsets);
@@ -132,7 +175,11 @@ pub(super) fn job(
         buffered,
         priority,
         unclassed: unclassed(doc, section, priority),
-        file: file(doc, section),
+        file: section
+            .get("replay_redirect")
+            .filter(|_| replay.is_some())
+            .map_or_else(|| file(doc, section), |line| line.value.map(str::to_owned)),
+        replay,
         region: Region::new(place.offset, place.length?),
         increment: place.increment,
         runtime: times.runtime,
@@ -148,6 +195,16 @@ pub(super) fn job(
         doc.report_span(&section.at, section.name, error, "");
     }
     (doc.problem_count() == before).then_some(job)
+}
+
+/// Returns the program of a job that plays a recorded load.
+fn replayed(doc: &mut Document<'_>, section: &Section<'_>, trace: &Trace) -> Program {
+    let program = trace.program(depth(doc, section));
+    let requests = count(doc, section, "number_ios", 1..=1 << 60);
+    Program {
+        requests: [requests, program.requests].into_iter().flatten().min(),
+        ..program
+    }
 }
 
 /// Reads one of a few words. A value with further text after a colon is refused.

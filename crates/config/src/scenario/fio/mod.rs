@@ -13,6 +13,7 @@ mod option;
 mod phases;
 mod place;
 mod refuse;
+mod replay;
 mod table;
 mod value;
 mod whole;
@@ -21,6 +22,7 @@ mod written;
 pub(crate) use table::{OPTIONS, OptionTreatment, VALUES};
 
 use super::script::{self, Script, stem};
+use super::trace::TraceFiles;
 use super::{CLIENTS, RESERVED};
 use crate::document::Document;
 use crate::key::SCENARIOS;
@@ -83,6 +85,8 @@ pub(super) struct Jobs {
     /// The text of the file, if a job depends on the size of the drive and the file must be read
     /// again for another drive.
     again: Option<Arc<JobFileText>>,
+    /// The recorded loads of the jobs.
+    pub(super) traces: Arc<TraceFiles>,
 }
 
 impl Jobs {
@@ -91,7 +95,7 @@ impl Jobs {
     pub(super) fn on(&self, length: Option<u64>) -> Option<Result<Script, Vec<Problem>>> {
         let whole = self.again.as_ref()?;
         let device = JobDevice::new(length.unwrap_or_else(usual));
-        Some(jobs(whole, &device).and_then(|read| read.script(whole, None)))
+        Some(jobs(whole, &device, &self.traces).and_then(|read| read.script(whole, None)))
     }
 }
 
@@ -103,7 +107,7 @@ fn usual() -> u64 {
 
 fn script(whole: JobFileText) -> Result<Script, Vec<Problem>> {
     let device = JobDevice::new(usual());
-    let read = jobs(&whole, &device)?;
+    let read = jobs(&whole, &device, &Arc::default())?;
     let whole = Arc::new(whole);
     read.script(&whole, device.is_used().then(|| whole.clone()))
 }
@@ -112,6 +116,7 @@ fn script(whole: JobFileText) -> Result<Script, Vec<Problem>> {
 struct ReadJobs {
     jobs: Vec<FioJob>,
     notes: Vec<Problem>,
+    traces: Arc<TraceFiles>,
 }
 
 impl ReadJobs {
@@ -126,6 +131,7 @@ impl ReadJobs {
             notes: self.notes,
             unclassed: unclassed.collect(),
             again,
+            traces: self.traces,
         };
         let text = written(&stem(whole.name()), &self.jobs);
         script::of(&text, whole.name(), Some(jobs))
@@ -133,7 +139,11 @@ impl ReadJobs {
 }
 
 /// Reads the jobs of a file for a drive.
-fn jobs(whole: &JobFileText, device: &JobDevice) -> Result<ReadJobs, Vec<Problem>> {
+fn jobs(
+    whole: &JobFileText,
+    device: &JobDevice,
+    traces: &Arc<TraceFiles>,
+) -> Result<ReadJobs, Vec<Problem>> {
     let (text, file) = (&whole.text[..], whole.name());
     let mut doc = Document::new(file, text);
     doc.family = SCENARIOS;
@@ -154,7 +164,7 @@ fn jobs(whole: &JobFileText, device: &JobDevice) -> Result<ReadJobs, Vec<Problem
     for section in &sections {
         phases.device(&mut doc, section);
         let begins = phases.begins(&mut doc, &mut notes, section);
-        let Some(mut job) = job::job(&mut doc, &mut notes, section, device) else {
+        let Some(mut job) = job::job(&mut doc, &mut notes, section, device, traces) else {
             continue;
         };
         phases.add(&mut doc, &mut notes, section, &mut job, begins);
@@ -173,7 +183,11 @@ fn jobs(whole: &JobFileText, device: &JobDevice) -> Result<ReadJobs, Vec<Problem
     note_shared_group(&mut notes, &sections, &jobs);
     let mut all = whole.notes().to_vec();
     all.extend(whole.placed(notes.into_problems()));
-    Ok(ReadJobs { jobs, notes: all })
+    Ok(ReadJobs {
+        jobs,
+        notes: all,
+        traces: traces.clone(),
+    })
 }
 
 /// Returns the index of the first job whose I/O priority differs from that of the first job. Linux

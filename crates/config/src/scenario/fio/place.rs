@@ -49,6 +49,18 @@ pub(super) struct JobExtent {
     pub(super) amount: u64,
 }
 
+impl JobExtent {
+    /// Returns the extent of a job that uses the first `length` bytes of its file once.
+    pub(super) fn of(length: u64) -> Self {
+        Self {
+            length: Some(length),
+            offset: 0,
+            increment: 0,
+            amount: length,
+        }
+    }
+}
+
 /// Returns the device of a job if it is a whole device. A partition or a volume over several
 /// devices has a size of its own, which is not known here.
 pub(super) fn device<'a>(section: &Section<'a>) -> Option<&'a str> {

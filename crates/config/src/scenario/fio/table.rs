@@ -59,7 +59,8 @@ const PLAYED: &str = "rw|readwrite bs|blocksize bsrange|blocksize_range bssplit 
          rwmixread rwmixwrite numjobs startdelay|start_delay runtime|timeout time_based ramp_time number_ios \
          thinktime thinktime_blocks rate rate_iops rate_process random_distribution percentage_random \
          norandommap zonemode zonesize zoneskip zonerange prio prioclass stonewall|wait_for_previous wait_for \
-         include kb_base";
+         include kb_base read_iolog replay_no_stall replay_time_scale replay_scale replay_align replay_redirect \
+         replay_skip";
 
 /// The options that have no effect here, grouped by the reason.
 const NOTED: &[(&str, &str)] = &[
@@ -191,9 +192,8 @@ const NOTED: &[(&str, &str)] = &[
          zone_reset_frequency",
     ),
     (
-        "traces are not supported",
-        "read_iolog_chunked replay_no_stall replay_redirect replay_scale replay_align replay_time_scale \
-         replay_skip merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters",
+        "the memory for a recorded load depends on its requests only",
+        "read_iolog_chunked",
     ),
     (
         "trim is not modelled",
@@ -253,8 +253,8 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("remove it; trim is not supported", "trim_percentage=0"),
     (
-        "write a job that does the same as the trace; traces are not supported",
-        "read_iolog",
+        "merge the traces with `fio --merge-blktrace-only`, and play the merged file",
+        "merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters",
     ),
     (
         "use [[expect]] in a scenario file instead",
@@ -304,6 +304,16 @@ pub(crate) const VALUES: &[(&str, &str, &str)] = &[
         "`rw`",
         "a number after a colon, for example `randread:8`",
         "write `random_distribution` or `percentage_random`, or `zonemode=strided`",
+    ),
+    (
+        "`read_iolog`",
+        "a missing or damaged file, or several files such as `a:b`",
+        "the message names the line or the byte; write a job for each file",
+    ),
+    (
+        "`read_iolog`",
+        "without `direct=1`, or with `rate`, `rate_iops` or `thinktime`",
+        "write `direct=1`; the recorded times determine the pace",
     ),
     (
         "`ioengine`",

@@ -4,7 +4,7 @@
 use crate::file;
 use crate::problem::Problem;
 use crate::scenario::PAGE;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The maximum nesting of included files. It ends a file that includes itself.
 const DEEPEST: usize = 16;
@@ -98,7 +98,7 @@ impl JobFileText {
                 self.problem((file, number), "include", what, help);
                 return;
             }
-            let other = found(other, path);
+            let other = file::beside(other, path, Path::exists);
             match file::text(&other) {
                 Ok((name, text)) => {
                     self.files.push(name);
@@ -206,16 +206,6 @@ fn from_environment(value: &str) -> String {
         }
     }
     expanded + rest
-}
-
-/// Returns the path of an included file. It is relative to the working directory, or else to the
-/// directory of the including file.
-fn found(name: &str, from: &Path) -> PathBuf {
-    let here = PathBuf::from(name);
-    match from.parent() {
-        Some(folder) if !here.exists() => folder.join(name),
-        _ => here,
-    }
 }
 
 /// Returns the words of `fio` for properties of the machine, with their values: the page size, the

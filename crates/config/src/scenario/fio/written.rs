@@ -1,14 +1,17 @@
 //! Conversion of jobs to the text of a scenario's file, with comments where contracts can be added.
 
 use super::job::FioJob;
+use super::replay::JobReplay;
 use super::{DRIVE, other_priority};
 use crate::scenario::MergeSettings;
 use crate::scenario::print::{print_kind, print_times};
+use crate::scenario::trace::TraceKind;
 use crate::text::Quoted;
 use crate::units::{ByteSize as Bytes, Time};
 use crate::words::Words;
 use std::fmt::{self, Write};
 use weir_core::{Priority, Span};
+use weir_model::load::{Arrival, Program};
 
 /// Returns the text of a scenario's file that plays these jobs.
 pub(super) fn written(name: &str, jobs: &[FioJob]) -> String {
@@ -62,10 +65,25 @@ fn print_job(f: &mut String, job: &FioJob, all: &[FioJob]) -> fmt::Result {
             writeln!(f, "name = {}\nnumjobs = {several}", Quoted(base))?;
         }
     }
-    print_kind(f, program)?;
+    match &job.replay {
+        Some(replay) => print_replay(f, replay, program)?,
+        None => print_kind(f, program)?,
+    }
     print_place(f, job, all)?;
     writeln!(f, "direct = {}", !job.buffered)?;
-    print_times(f, program)?;
+    if job.replay.is_some() {
+        // The times of the requests are those of the recorded load.
+        let arrival = Arrival::Closed { think: Span::ZERO };
+        print_times(
+            f,
+            &Program {
+                arrival,
+                ..*program
+            },
+        )?;
+    } else {
+        print_times(f, program)?;
+    }
     if job.priority != Priority::default() {
         let class = job.priority.class.word();
         writeln!(f, "ionice = \"{class}:{}\"", job.priority.level)?;
@@ -75,6 +93,22 @@ fn print_job(f: &mut String, job: &FioJob, all: &[FioJob]) -> fmt::Result {
         f,
         "# min = \"20MB/s\"\n# max = {{ bandwidth = \"50MB/s\" }}\n# share = 100"
     )
+}
+
+/// Prints the recorded load that a job plays.
+fn print_replay(f: &mut String, replay: &JobReplay, program: &Program) -> fmt::Result {
+    let options = &replay.options;
+    writeln!(f, "read_iolog = {}", Quoted(&replay.name))?;
+    writeln!(f, "replay_no_stall = {}", options.fast)?;
+    writeln!(f, "replay_time_scale = {}", options.speed)?;
+    writeln!(f, "replay_scale = {}", options.scale)?;
+    if options.align > 1 {
+        writeln!(f, "replay_align = \"{}\"", Bytes(options.align))?;
+    }
+    if !options.skip.is_empty() {
+        writeln!(f, "replay_skip = \"{}\"", TraceKind::words(&options.skip))?;
+    }
+    writeln!(f, "iodepth = {}", program.depth)
 }
 
 /// Prints the position of a job's requests.
@@ -93,7 +127,14 @@ fn print_place(f: &mut String, job: &FioJob, all: &[FioJob]) -> fmt::Result {
         // that uses them.
         let first = all.iter().find(|c| c.file.as_ref() == Some(file));
         let name = first.map_or("", |c| c.names[0].as_str());
-        writeln!(f, "file = {}  # {}", Quoted(name), Quoted(file))?;
+        // All files and devices of a recorded load become one.
+        let is_redirected = job.replay.as_ref().is_some_and(|r| r.options.together);
+        let key = if is_redirected {
+            "replay_redirect"
+        } else {
+            "file"
+        };
+        writeln!(f, "{key} = {}  # {}", Quoted(name), Quoted(file))?;
     }
     if job.program.files > 1 {
         writeln!(f, "nrfiles = {}", job.program.files)?;

@@ -3,11 +3,12 @@
 use super::super::build::{ClientDeclaration, StatedScenario};
 use super::super::class::{ClassProblem, UNCLASSED, of_priority};
 use super::super::distribution::{distribution, parts, pattern_of};
-use super::{checked, contract, first_of_contract};
+use super::{checked, contract, first_of_contract, replay};
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{CLIENT, FILE_MOST as FILE, HOUR, REQUEST_MOST as REQUEST, RW};
 use crate::scenario::host::{NOT_SECTORS, SECTOR, in_sectors};
 use crate::scenario::rate::limited;
+use crate::scenario::trace::TraceFiles;
 use crate::scenario::{Buffered, ClientSpec, PAGE};
 use crate::terms::knobs;
 use crate::text::quoted;
@@ -16,7 +17,7 @@ use crate::words::Words;
 use weir_core::rule::RuleViolation;
 use weir_core::{Class, Contract, GroupId, Priority, PriorityClass, ROOT, Span};
 use weir_model::load::{
-    Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones,
+    Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Trace, Zones,
 };
 
 /// Refuses several values and quotes each of them. A row has the key, the condition for the
@@ -49,6 +50,7 @@ pub(super) fn clients<'a>(
     entry: &KeyEntry<'a>,
     stated: &StatedScenario,
     host: Buffered,
+    traces: &TraceFiles,
 ) -> Option<ClientDeclaration> {
     let before = doc.problem_count();
     let table = entry.table(doc, &CLIENT)?;
@@ -56,8 +58,9 @@ pub(super) fn clients<'a>(
     let count: Option<u64> = table.field(doc, "numjobs");
     let number = table.field(doc, "first");
     let buffered = !table.field::<bool>(doc, "direct");
-    let program = program(doc, &table, buffered);
-    let region = region(doc, &table, count.unwrap_or(1));
+    let trace = replay::trace(doc, &table, traces);
+    let program = program(doc, &table, buffered, trace.as_deref());
+    let region = region(doc, &table, count.unwrap_or(1), trace.as_deref());
     let group = table.entry("group");
     let group = group.and_then(|e| super::group(doc, &e, &stated.groups));
     let contract = own_contract(doc, &table, group.is_some(), stated.grouped);
@@ -82,9 +85,11 @@ pub(super) fn clients<'a>(
         deadline: table.field(doc, "deadline"),
         arrives: table.field(doc, "arrives"),
         leaves: table.field(doc, "leaves"),
+        trace,
         ..ClientSpec::new(program)
     };
     let file = named(doc, &table, "file", "a file's name", "\"table\"");
+    let redirect = named(doc, &table, "replay_redirect", "a file's name", "\"disk\"");
     let guest = named(doc, &table, "guest", "a virtual machine's name", "\"one\"");
     let increment;
     (first.region, increment) = region?;
@@ -92,7 +97,7 @@ pub(super) fn clients<'a>(
         names: names(&name, count, number),
         first,
         increment,
-        file,
+        file: redirect.or(file),
         guest,
         contract,
         knobs: knobs(doc, &table),
@@ -201,24 +206,47 @@ fn region<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
     count: u64,
+    trace: Option<&Trace>,
 ) -> Option<(Region, u64)> {
-    let size = doc.required(table, "size", "set size, for example size = \"1GiB\"");
-    let size = size.and_then(|e| e.size(doc));
+    let size = match trace {
+        Some(trace) => Some(
+            table
+                .field::<Option<u64>>(doc, "size")
+                .unwrap_or_else(|| replay::length(trace)),
+        ),
+        // The problem of the recorded load was already reported.
+        None if table.entry("read_iolog").is_some() => return None,
+        None => {
+            let size = doc.required(table, "size", "set size, for example size = \"1GiB\"");
+            size.and_then(|e| e.size(doc))
+        }
+    };
     let offset: u64 = table.field(doc, "offset");
     let increment: u64 = table.field(doc, "offset_increment");
     let size = size?;
     // The declared maximums, 1 PiB each and 4,096 clients, keep this below 2^63.
     let end = offset + increment * count.saturating_sub(1) + size;
     if end > FILE {
-        let entry = table.entry("size")?;
+        let entry = table.entry("size").or_else(|| table.entry("read_iolog"))?;
         let what = format!("the file would be longer than {}", Bytes(FILE));
         doc.report(&entry, what, "reduce size or offset");
     }
     let region = Region::new(offset, size);
+    if let Some(trace) = trace {
+        replay::check(doc, table, trace, region);
+    }
     Some((region, increment))
 }
 
-fn program<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, buffered: bool) -> Option<Program> {
+fn program<'a>(
+    doc: &mut Document<'a>,
+    table: &ShapedTable<'a>,
+    buffered: bool,
+    trace: Option<&Trace>,
+) -> Option<Program> {
+    if let Some(trace) = trace {
+        return Some(replayed(doc, table, trace));
+    }
     let before = doc.problem_count();
     let rw = table.word(doc, "rw", RW);
     let mix: u8 = table.field(doc, "rwmixread");
@@ -264,6 +292,21 @@ fn program<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, buffered: bool) 
         check_direct(doc, table, &program);
     }
     (doc.problem_count() == before).then_some(program)
+}
+
+/// Returns the program of a client that plays a recorded load.
+fn replayed<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, trace: &Trace) -> Program {
+    let (start, start_spread) = start_delay(doc, table);
+    let runtime: Option<Span> = table.field(doc, "runtime");
+    let requests: Option<u64> = table.field(doc, "number_ios");
+    let program = trace.program(table.field(doc, "iodepth"));
+    Program {
+        start,
+        start_spread,
+        stop: runtime.map(|r| start + r),
+        requests: [requests, program.requests].into_iter().flatten().min(),
+        ..program
+    }
 }
 
 fn pattern<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, random: bool) -> Pattern {

@@ -3,15 +3,18 @@
 mod client;
 mod expect;
 mod guest;
+mod replay;
 mod tunables;
 
 pub(super) use client::names;
 pub(super) use expect::known_policy;
 pub(super) use guest::stated as stated_guest;
+pub(super) use replay::{length as replay_length, located as replay_problem};
 pub(super) use tunables::tune;
 
 use super::build::{Choice, ClientDeclaration, StatedScenario, one_device};
 use super::script::Facts;
+use super::trace::TraceFiles;
 use super::{
     Adapter, Buffered, CLIENTS, Change, ClientSpec, FilesystemKind, MergeSettings, NrRequests,
     Path, RESERVED, Scenario,
@@ -49,6 +52,7 @@ pub(super) fn stated<'a>(
     root: &ShapedTable<'a>,
     name: &str,
     choice: &Choice<'_>,
+    traces: &TraceFiles,
 ) -> Option<StatedScenario> {
     let before = doc.problem_count();
     // The tunables are only checked here, because the policy is chosen later.
@@ -87,7 +91,7 @@ pub(super) fn stated<'a>(
         meant_for: root.field(doc, "meant_for"),
         grouped,
     };
-    let clients = clients(doc, root, &stated, buffered);
+    let clients = clients(doc, root, &stated, buffered, traces);
     // Clients with problems are not in the list, so references to them would cause further
     // problems.
     if doc.problem_count() > before {
@@ -397,6 +401,7 @@ fn clients<'a>(
     root: &ShapedTable<'a>,
     stated: &StatedScenario,
     buffered: Buffered,
+    traces: &TraceFiles,
 ) -> Option<Vec<ClientDeclaration>> {
     let example = "add [[client]] with name, rw, bs and size for each kind of client";
     let entry = doc.required(root, "client", example)?;
@@ -405,7 +410,7 @@ fn clients<'a>(
     let mut count = 0;
     let mut all = Vec::new();
     for entry in &entries {
-        let Some(clients) = client::clients(doc, entry, stated, buffered) else {
+        let Some(clients) = client::clients(doc, entry, stated, buffered, traces) else {
             continue;
         };
         count += clients.names.len();

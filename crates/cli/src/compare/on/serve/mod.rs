@@ -203,6 +203,7 @@ fn fleet(scenario: &Scenario, repetition: u32, socket: PathBuf) -> Fleet {
         name: client.name.clone(),
         export: client.name.clone(),
         program: client.program,
+        trace: client.trace.clone(),
         region: Some(client.region),
         seed: weir_model::load::seed(&scenario.name, repetition, client.sequence),
     });
