@@ -211,6 +211,13 @@ constants! {
         /// number of outstanding requests.
         DEADLINE_MAX: Span = Span::from_millis(50), "ns",
             "a quarter: P +2, R +1, S +1, T +6, B -1; four times: P +14, R +1, S +2, T -7, B -2";
+        /// On a drive across a network, latency varies by itself. The headroom grows by this part
+        /// of the spread of a client's latency relative to its average, and `DEADLINE_MAX` is this
+        /// many times as long.
+        VARIES: u64 = 2, "1/n, times",
+            "without the headroom, a modelled pool with pauses keeps 95 instead of 100 % of its \
+             seconds; without the time, a pool with long latencies reaches 67 instead of 98 % of \
+             its throughput under `none`";
         /// Maximum lead on a seek-bound drive, and its limit on other drives. The lead is the time
         /// by which the clock of a reservation may be later than the present. The headroom permits
         /// this much.

@@ -730,7 +730,7 @@ impl Contracts {
             self.model.set_parallel(round.reads, parallel);
         }
         self.model.learn(telling);
-        self.window.settle_round(now, &self.model);
+        self.window.settle_round(now, round, &self.model);
         self.afterwork.settle(now, self.model.kind());
         self.shares.set_slack(self.in_charge(self.window.needed()));
         self.reservations

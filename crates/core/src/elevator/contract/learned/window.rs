@@ -14,6 +14,11 @@
 //! Promised clients do not wait for it. Until there is a measurement, the delay is assumed to be
 //! the shortest time of any piece.
 //!
+//! The latency of a server across a network varies by itself, so its shortest time is luck. Pieces
+//! in a queue all take at least the time of the queue. Therefore the delay of such a server is the
+//! average time of a piece beyond the shortest one, and the window follows a server that is slow
+//! for reasons other than its queue.
+//!
 //! A drive with expensive seeks orders requests better if it can choose among many, so it has no
 //! window once that is known. If the thread of the driver is late, because it waits for a
 //! processor, it finds the drive empty. Then more work is dispatched in advance, until this no
@@ -24,6 +29,7 @@ use crate::elevator::contract::constants::{
     AVERAGE_PART, BOUND_MIN, GAIN, MEASURE, MEASURED_PIECES, MEMORY, PARALLEL, ROUND, SECOND,
     SEEK_CHOOSES, SEVERAL,
 };
+use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::Cost;
 use crate::table::Piece;
 use crate::{Instant, Op, Span};
@@ -137,6 +143,8 @@ pub(crate) struct Window {
     full: bool,
     /// Additional work in the window for a late driver.
     late: Cost,
+    /// Average time of a piece in recent rounds, in nanoseconds. Zero for a local drive.
+    mean: u64,
     /// Result: the delay of reads and of all others, in nanoseconds.
     each: [u64; 2],
     /// Result: the larger one of these delays, in nanoseconds.
@@ -164,6 +172,7 @@ impl Window {
             measured: Instant::ZERO,
             full: false,
             late: Cost::ZERO,
+            mean: 0,
             each: [0; 2],
             delay: 0,
             bound: Cost::MAX,
@@ -293,7 +302,10 @@ impl Window {
     }
 
     /// Adapts the window after a round of learning, because costs have changed.
-    pub(crate) fn settle_round(&mut self, now: Instant, model: &DriveCostModel) {
+    pub(crate) fn settle_round(&mut self, now: Instant, round: Round, model: &DriveCostModel) {
+        if self.remote > Span::ZERO {
+            self.mean = average(self.mean, round.time);
+        }
         self.late -= self.late / AVERAGE_PART;
         // A round counts like a measurement, so that pieces do not wait for ever for a drive that
         // never runs empty.
@@ -312,7 +324,12 @@ impl Window {
         for op in 0..2 {
             let least = self.least[op].get();
             let alone = self.delays[op].delay(model);
-            self.each[op] = least.into_iter().chain(alone).min().unwrap_or(0);
+            // The time beyond the shortest one is not spent in a queue.
+            self.each[op] = least
+                .into_iter()
+                .chain(alone)
+                .min()
+                .map_or(0, |least| least.max(self.mean.saturating_sub(least)));
         }
         self.delay = self.each[0].max(self.each[1]);
         let least = BOUND_MIN.max(Cost::of(self.remote));

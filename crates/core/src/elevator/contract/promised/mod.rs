@@ -37,7 +37,7 @@ pub(crate) use room::DispatchQuery;
 
 use latency::RequestLatency;
 
-use super::constants::{DEADLINE_MAX, HEADROOM};
+use super::constants::DEADLINE_MAX;
 use super::learned::arrival::Arrivals;
 use super::unit::{Bytes, Cost};
 use crate::contract::{Class, Contract};
@@ -201,7 +201,8 @@ impl Reservation {
     /// Returns the time that this service takes at the promised rate plus the headroom.
     #[inline]
     fn time_for(&self, bytes: Bytes, requests: u64) -> Span {
-        // The headroom makes the rate (64 + HEADROOM) / 64 of the promised one.
+        // The headroom makes the rate (64 + headroom) / 64 of the promised one.
+        let headroom = self.latency.slope.headroom();
         let at = |amount: u64, rate: u64| {
             if rate == 0 {
                 0
@@ -209,7 +210,7 @@ impl Reservation {
                 mul_div_floor(
                     amount,
                     64 * 1_000_000_000,
-                    rate.saturating_mul(64 + HEADROOM),
+                    rate.saturating_mul(64 + headroom),
                 )
             }
         };

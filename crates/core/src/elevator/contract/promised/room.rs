@@ -18,7 +18,7 @@
 use super::{PromiseLoad, Reservation, Reservations};
 use crate::elevator::contract::constants::{
     BUSY_PIECES, DEADLINE_MAX, INTERFERENCE_MAX, LEAD_MAX, LEAD_PIECES, LEFT_LIMITED, LEFT_ON_TIME,
-    LOOKED_AT, PIECE_PARTS, REALTIME_OWN, SECOND, SLICE, STRICT,
+    LOOKED_AT, PIECE_PARTS, REALTIME_OWN, SECOND, SLICE, STRICT, VARIES,
 };
 use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::unit::{Bytes, Cost};
@@ -110,7 +110,13 @@ impl Reservation {
         } else {
             self.demand.arrivals.think()
         };
-        self.demand.period.min(DEADLINE_MAX + think) - think
+        // A request that takes long on a server across a network is no sign of too much other work.
+        let most = if self.latency.slope.get().is_some() {
+            DEADLINE_MAX.saturating_mul(VARIES)
+        } else {
+            DEADLINE_MAX
+        };
+        self.demand.period.min(most + think) - think
     }
 
     /// Returns the part of the allowed time that the client's request does not need without
@@ -181,7 +187,8 @@ impl Reservation {
             // sooner than it must.
             Standing::OnTime => {
                 let left = self.latest_start().since(due);
-                only(bearable(left.max(self.spare() / LEFT_ON_TIME)))
+                let room = Cost::from_nanos(self.latency.slope.room(self.allowed()));
+                only(bearable(left.max(self.spare() / LEFT_ON_TIME)).max(room))
             }
         }
     }

@@ -8,7 +8,7 @@
 //! that their work adds.
 
 use crate::Span;
-use crate::elevator::contract::constants::{SLOPE_VARIES, SLOPE_WEIGHT};
+use crate::elevator::contract::constants::{HEADROOM, SLOPE_VARIES, SLOPE_WEIGHT, VARIES};
 
 /// Interference of 1: work of others delays a client by its cost.
 pub(super) const FULL: u64 = 256;
@@ -20,7 +20,8 @@ const UNIT_NS: u64 = 64;
 const MOST: u64 = 2_000_000_000 / UNIT_NS;
 
 /// Moving averages of other clients' work in front of requests (`ahead`) and of the latency
-/// (`time`), their variance and covariance, and the slope in 256ths.
+/// (`time`), their variance and covariance, and the slope in 256ths. The spread of the latency
+/// determines the headroom.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slope {
     samples: u32,
@@ -29,6 +30,9 @@ pub(super) struct Slope {
     variance: i64,
     covariance: i64,
     slope: u64,
+    /// Average distance of a latency from the average latency.
+    spread: i64,
+    headroom: u64,
 }
 
 impl Slope {
@@ -39,6 +43,8 @@ impl Slope {
         variance: 0,
         covariance: 0,
         slope: FULL,
+        spread: 0,
+        headroom: HEADROOM,
     };
 
     /// Adds a request that took `time`, with `ahead` nanoseconds of other clients' work in the
@@ -56,6 +62,9 @@ impl Slope {
         let (beyond, late) = (ahead - self.ahead, time - self.time);
         self.ahead += beyond / weight;
         self.time += late / weight;
+        self.spread += (late.abs() - self.spread) / weight;
+        let relative = self.spread.cast_unsigned() * 64 / self.time.cast_unsigned().max(1);
+        self.headroom = HEADROOM + relative / VARIES;
         self.variance += (beyond * beyond - self.variance) / weight;
         self.covariance += (beyond * late - self.covariance) / weight;
         // If the work of others is always the same, the samples do not determine a slope.
@@ -65,6 +74,29 @@ impl Slope {
             // More work of others cannot make a request faster, so a negative covariance is chance.
             let unit = self.variance / FULL.cast_signed();
             self.slope = (self.covariance.max(0) / unit.max(1)).cast_unsigned();
+        }
+    }
+
+    /// Returns the part of the promised rate that is reserved in addition, in 64ths. It grows with
+    /// the spread of the latency, because the drive may complete little in one half of a second and
+    /// the client must have received more in the other half.
+    #[inline]
+    pub(super) fn headroom(&self) -> u64 {
+        self.headroom
+    }
+
+    /// Returns the largest work of others, in nanoseconds, with which the latency is expected to
+    /// stay within `allowed`. Zero if the average latency is longer, or on a drive for which no
+    /// samples are added. The estimate starts from the average latency and the work at that time,
+    /// so it recovers from a wrong slope.
+    pub(super) fn room(&self, allowed: Span) -> u64 {
+        let time = self.time.cast_unsigned() * UNIT_NS;
+        match allowed.as_nanos().checked_sub(time) {
+            Some(left) if self.samples > 0 => {
+                let more = left.saturating_mul(FULL) / self.slope.max(1);
+                more.saturating_add(self.ahead.cast_unsigned() * UNIT_NS)
+            }
+            _ => 0,
         }
     }
 
@@ -104,6 +136,41 @@ mod tests {
                 assert!(found.abs_diff(slope) < 40, "{found} {slope}");
             }
         }
+    }
+
+    #[test]
+    fn the_headroom_grows_with_the_relative_spread_of_the_latency() {
+        // Half of the requests take longer than the average by a quarter, and half take less.
+        for (times, headroom) in [([20; 2], HEADROOM), ([15, 25], HEADROOM + 8)] {
+            let mut line = Slope::NONE;
+            for at in 0..1_000 {
+                line.add(0, Span::from_millis(times[at % 2]));
+            }
+            assert!(
+                line.headroom().abs_diff(headroom) <= 1,
+                "{}",
+                line.headroom()
+            );
+        }
+        assert_eq!(Slope::NONE.headroom(), HEADROOM, "a local drive");
+    }
+
+    #[test]
+    fn a_wrong_slope_still_leaves_more_than_the_present_work_to_a_client_in_time() {
+        let ms = Span::from_millis;
+        let mut line = Slope::NONE;
+        for _ in 0..1_000 {
+            line.add(4_000_000, ms(20));
+        }
+        line.slope = 8 * FULL;
+        // The latency may grow by 16 ms, which is 2 ms of work at this slope.
+        assert!(
+            line.room(ms(36)).abs_diff(6_000_000) < 100_000,
+            "{}",
+            line.room(ms(36))
+        );
+        assert_eq!(line.room(ms(19)), 0);
+        assert_eq!(Slope::NONE.room(ms(36)), 0, "a local drive");
     }
 
     #[test]

@@ -54,6 +54,31 @@ fn a_pool_keeps_its_rate_and_a_promise() {
 }
 
 #[test]
+fn latencies_that_are_not_spent_in_a_queue_leave_the_window_open() {
+    // The shortest latency is 1 ms and the average is far above the 40 ms of the tunable.
+    let pool = POOL.jitter(150_000_000).link(120_000_000);
+    let mut clients = clients();
+    clients[0].contract = Some(min(4_000_000));
+    let configs = [elevator::Config::None, remote(40)];
+    let [none, run] = configs.map(|config| run_on(pool, config, &clients, 12));
+    run.assert_rate(0, 20..120, 3_960_000);
+    let (all, most) = (run.all(), none.all());
+    assert!(all >= most * 90 / 100, "{all} of {most}");
+}
+
+#[test]
+fn the_headroom_of_a_pool_whose_latency_varies_covers_a_pause() {
+    // The pool transfers nothing for 100 ms, and a second may end with this pause.
+    let pool = POOL
+        .jitter(60_000_000)
+        .frozen([6 * SECOND, 6 * SECOND + 100_000_000]);
+    let mut clients = clients();
+    clients[0].contract = Some(min(12_000_000));
+    let run = run_on(pool, remote(60), &clients, 12);
+    run.assert_rate(0, 20..120, 11_880_000);
+}
+
+#[test]
 fn a_client_with_far_more_than_its_min_in_the_drive_is_not_behind() {
     let deep = READER.with(min(200_000)).length(1024 * KIB).depth(8);
     let clients = [[deep; 4], [READER; 4], [deep; 4]].concat();
