@@ -44,11 +44,19 @@ impl Comparison {
     /// Parameters contradict each other, a run failed, or an interrupt ended the comparison.
     pub fn play(&self, interrupt: &Interrupt) -> Result<Vec<Record>, Failure> {
         let plans = self.plans(&Arc::new(vec![RunPlace::Sim]))?;
-        let all = work::play(&plans, self.jobs, interrupt, &mut WorkProgress::silent())?;
-        if let Some((signal, missing)) = interrupt.signal().zip(runs::missing(&plans, &all)) {
+        let played = work::play(&plans, self.jobs, interrupt, &mut WorkProgress::silent())?;
+        if let Some(failed) = played.failed {
+            return Err(failed);
+        }
+        let missing = runs::missing(&plans, &played.cells);
+        if let Some((signal, missing)) = interrupt.signal().zip(missing) {
             return Err(Failure::Interrupted(signal, missing));
         }
-        let runs = all.into_iter().flatten().flat_map(|(_, runs)| runs);
+        let runs = played
+            .cells
+            .into_iter()
+            .flatten()
+            .flat_map(|(_, runs)| runs);
         Ok(runs.flat_map(|run| run.records).collect())
     }
 

@@ -40,7 +40,7 @@ use weir_config::Setting;
 use weir_config::scenario::{Suite, suite};
 use weir_lab::report::{SuiteReport, compare_page, compare_table, suite_page};
 use weir_measure::to_line;
-use work::{Cell, ComparisonPlan, PlayedCells, RunOutcome};
+use work::{Cell, ComparisonPlan, PlayedCells, PlayedPlans, RunOutcome};
 
 /// The arguments of `weir compare`.
 #[derive(Debug, Args)]
@@ -170,26 +170,31 @@ pub(crate) fn run(options: &CompareOptions) -> Result<(), Failure> {
     files.announce(drive)?;
     let interrupt = leftovers.interrupt();
     let name = suite.map_or_else(|| plans[0].script.name(), |suite| suite.name);
-    let all = play(name, &plans, comparison.jobs, interrupt)?;
-    // An interrupt ends the run early. The results so far are shown, and the missing runs are named
-    // in the message.
-    let missing = interrupt.signal().zip(runs::missing(&plans, &all));
+    let PlayedPlans { cells: all, failed } = play(name, &plans, comparison.jobs, interrupt)?;
+    // A failure or an interrupt ends the runs early. The results so far are shown, and the missing
+    // runs are named.
+    let missing = runs::missing(&plans, &all);
+    let note = missing.as_deref();
+    let note = note.map(|missing| runs::note(missing, failed.as_ref()));
     let count: usize = all.iter().flatten().map(|(_, runs)| runs.len()).sum();
-    let words = missing.as_ref().map(|(_, words)| words.as_str());
     let shown = match count {
         0 => Ok(()),
-        _ => show(files, suite, &plans, &all, words),
+        _ => show(files, suite, &plans, &all, note),
     };
     let took = began.elapsed().as_secs_f64();
     let took = format!("{count} runs in {took:.1} s");
-    if let Some((signal, mut missing)) = missing {
-        output::print_message(&took);
+    let interrupted = interrupt.signal().zip(missing);
+    let interrupted = interrupted.map(|(signal, mut missing)| {
         if options.check {
             missing += "; --check is not judged for an incomplete run";
         }
+        Failure::Interrupted(signal, missing)
+    });
+    if let Some(early) = failed.or(interrupted) {
+        output::print_message(&took);
         // Even if the partial results could be written, the exit status must tell that they are
         // incomplete.
-        return Err(Failure::Interrupted(signal, missing).beside(shown));
+        return Err(early.beside(shown));
     }
     shown?;
     let checked = options.check.then(|| check(&plans, &all));
@@ -198,19 +203,19 @@ pub(crate) fn run(options: &CompareOptions) -> Result<(), Failure> {
 }
 
 /// Writes all output files, and prints the tables unless a file goes to standard output. `missing`
-/// describes the runs that an interrupt has prevented.
+/// is a note on the runs that an interrupt or a failure has prevented.
 fn show(
     files: OutputFiles<2>,
     suite: Option<&Suite>,
     plans: &[ComparisonPlan],
     all: &[PlayedCells],
-    missing: Option<&str>,
+    missing: Option<String>,
 ) -> Result<(), Failure> {
     let played = plans.iter().zip(all).filter(|(_, cells)| !cells.is_empty());
     let reports = played.map(|(plan, cells)| report::report(plan, cells));
     let mut reports = reports.collect::<Result<Vec<_>, _>>()?;
     if let (Some(missing), Some(first)) = (missing, reports.first_mut()) {
-        first.notes.insert(0, format!("Interrupted: {missing}."));
+        first.notes.insert(0, missing);
     }
     let page = || match suite {
         Some(suite) => suite_page(&SuiteReport {
@@ -255,13 +260,13 @@ fn check(plans: &[ComparisonPlan], all: &[PlayedCells]) -> Result<(), Failure> {
 }
 
 /// Plays all runs of all plans, with a progress bar on a terminal. Returns the outcomes of each
-/// plan. After an interrupt, these are the outcomes of the completed runs.
+/// plan. After an interrupt or a failure, these are the outcomes of the completed runs.
 fn play(
     name: &str,
     plans: &[ComparisonPlan],
     jobs: usize,
     interrupt: &Interrupt,
-) -> Result<Vec<PlayedCells>, Failure> {
+) -> Result<PlayedPlans, Failure> {
     let total: usize = plans.iter().map(ComparisonPlan::runs).sum();
     let work = format!("{total} runs");
     // A cell without random numbers needs only one run, which is not known until its first run has
@@ -308,8 +313,9 @@ mod tests {
         let on = Arc::new(on::all(&options, &Leftovers::default()).unwrap());
         let plans = options.comparison(None).unwrap().plans(&on).unwrap();
         let plans: [ComparisonPlan; 1] = plans.try_into().unwrap();
-        let all = play("", &plans, jobs, &Interrupt::default()).unwrap();
-        (plans, all)
+        let played = play("", &plans, jobs, &Interrupt::default()).unwrap();
+        assert_eq!(played.failed, None);
+        (plans, played.cells)
     }
 
     /// Returns the records on standard output, the table and the page of the comparison.

@@ -3,9 +3,17 @@
 
 use super::on::RunPlace;
 use super::work::{Cell, ComparisonPlan, PlayedCells, RunOutcome};
+use crate::failure::Failure;
 
-/// Returns a description of the runs that an interrupt has prevented, or `None` if all runs were
-/// made.
+/// Returns the note on the [missing] runs of a comparison, which a failure or an interrupt has
+/// ended early.
+pub(super) fn note(missing: &str, failed: Option<&Failure>) -> String {
+    let how = failed.map_or("Interrupted", |_| "A run failed");
+    format!("{how}: {missing}.")
+}
+
+/// Returns a description of the runs that a failure or an interrupt has prevented, or `None` if all
+/// runs were made.
 pub(super) fn missing(plans: &[ComparisonPlan], all: &[PlayedCells]) -> Option<String> {
     let (mut done, mut total) = (0, 0);
     // Each description, with the names of the scenarios that it applies to.

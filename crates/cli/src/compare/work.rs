@@ -279,6 +279,16 @@ pub(super) type CellRuns = (Cell, Vec<RunOutcome>);
 /// The results of a plan: each cell that has at least one run.
 pub(super) type PlayedCells = Vec<CellRuns>;
 
+/// The results of all plans.
+#[derive(Debug)]
+pub(super) struct PlayedPlans {
+    /// The results of each plan, in the order of the plans.
+    pub(super) cells: Vec<PlayedCells>,
+    /// The failure of the earliest run that failed, in the order in which the runs were started.
+    /// The results are those of the runs before it.
+    pub(super) failed: Option<Failure>,
+}
+
 /// A run: the index of its cell among the cells of all plans, and the number of the repetition.
 type PlannedRun = (usize, u32);
 
@@ -286,16 +296,17 @@ type PlannedRun = (usize, u32);
 ///
 /// Every cell is played once first. After that, the cells that use random numbers are repeated in
 /// turn, so that an interrupt leaves the same number of repetitions of each cell, give or take one.
-/// The outcomes are in the order of the plans and do not depend on `jobs`.
+/// The outcomes are in the order of the plans and do not depend on `jobs`. A run that fails ends the
+/// comparison, because the next ones would probably fail as well.
 ///
 /// # Errors
-/// Returns the error of the earliest run that failed, in the order in which the runs were started.
+/// The records of runs on real servers cannot be made.
 pub(super) fn play(
     plans: &[ComparisonPlan],
     jobs: usize,
     interrupt: &Interrupt,
     progress: &mut WorkProgress,
-) -> Result<Vec<PlayedCells>, Failure> {
+) -> Result<PlayedPlans, Failure> {
     let cells = plans.iter().flat_map(|plan| {
         let cells = plan.cells().into_iter();
         cells.map(move |cell| (plan, cell))
@@ -308,11 +319,11 @@ pub(super) fn play(
     let jobs = if is_live { 1 } else { jobs };
     let mut outcomes: Vec<Vec<RunOutcome>> = cells.iter().map(|_| Vec::new()).collect();
     let first: Vec<PlannedRun> = (0..cells.len()).map(|cell| (cell, 0)).collect();
-    let played = pass(&cells, &first, jobs, interrupt, |done| {
+    let (played, mut failed) = pass(&cells, &first, jobs, interrupt, |done| {
         progress.set(step(done));
     });
     // The first repetition shows which cells use random numbers. The others need no further run.
-    for ((cell, _), outcome) in played? {
+    for ((cell, _), outcome) in played {
         outcomes[cell].push(outcome);
     }
     let most = cells
@@ -325,15 +336,16 @@ pub(super) fn play(
         let cells = (0..cells.len()).filter(move |cell| (repetition as usize) < planned(cell));
         cells.map(move |cell| (cell, repetition))
     });
-    let again: Vec<PlannedRun> = again.collect();
-    if interrupt.signal().is_none() {
+    let again: Vec<PlannedRun> = again.filter(|_| failed.is_none()).collect();
+    if failed.is_none() && interrupt.signal().is_none() {
         let total = first.len() + again.len();
         progress.resize(step(total as f64), format!("{total} runs"));
     }
-    let played = pass(&cells, &again, jobs, interrupt, |done| {
+    let (played, later) = pass(&cells, &again, jobs, interrupt, |done| {
         progress.set(step(first.len() as f64 + done));
     });
-    for ((cell, _), outcome) in played? {
+    failed = failed.or(later);
+    for ((cell, _), outcome) in played {
         outcomes[cell].push(outcome);
     }
     let mut outcomes = outcomes.into_iter();
@@ -346,7 +358,8 @@ pub(super) fn play(
         clients::find_starved(plan, &mut cells);
         Ok(cells)
     });
-    all.collect()
+    let cells = all.collect::<Result<_, Failure>>()?;
+    Ok(PlayedPlans { cells, failed })
 }
 
 /// Returns the length of `runs` runs on the progress bar, on which a run counts as one second.
@@ -357,14 +370,16 @@ pub(super) fn step(runs: f64) -> Duration {
 /// Plays runs, which are started in the given order. `done` receives the number of completed runs.
 /// If runs are played one at a time, the number includes the completed fraction of the present one.
 ///
-/// After an interrupt, no further run is started, and the runs in progress are abandoned.
+/// After an interrupt, no further run is started, and the runs in progress are abandoned. After a
+/// failure, no further run is started. The outcomes are then those of the runs before the first one
+/// that failed, so that they do not depend on `jobs`.
 fn pass(
     cells: &[(&ComparisonPlan, Cell)],
     runs: &[PlannedRun],
     jobs: usize,
     interrupt: &Interrupt,
     done: impl Fn(f64) + Sync,
-) -> Result<Vec<(PlannedRun, RunOutcome)>, Failure> {
+) -> (Vec<(PlannedRun, RunOutcome)>, Option<Failure>) {
     // The counters order nothing: they only say whether to go on, and how far the bar is. So
     // relaxed accesses suffice.
     let (count, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -390,6 +405,15 @@ fn pass(
     let mut played: Vec<_> = threads(jobs).install(|| runs.filter_map(play).collect());
     // Parallel runs end in any order.
     played.sort_unstable_by_key(|(number, _)| *number);
-    let played = played.into_iter().map(|(_, outcome)| outcome);
-    played.collect()
+    let (mut done, mut failure) = (Vec::new(), None);
+    for (_, outcome) in played {
+        match outcome {
+            Ok(outcome) => done.push(outcome),
+            Err(failed) => {
+                failure = Some(failed);
+                break;
+            }
+        }
+    }
+    (done, failure)
 }

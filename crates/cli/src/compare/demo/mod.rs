@@ -10,7 +10,7 @@ mod storage;
 
 use super::on::serve::LiveServers;
 use super::on::{self, RunPlace};
-use super::work::ComparisonPlan;
+use super::work::{ComparisonPlan, PlayedPlans};
 use super::{lines, play, runs};
 use crate::drive;
 use crate::drives;
@@ -187,19 +187,22 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     }
     let interrupt = leftovers.interrupt();
     let plans = [plan];
-    let all = play(plans[0].script.name(), &plans, JOBS, interrupt)?;
-    let missing = interrupt.signal().zip(runs::missing(&plans, &all));
+    let PlayedPlans { cells: all, failed } = play(plans[0].script.name(), &plans, JOBS, interrupt)?;
+    let missing = runs::missing(&plans, &all);
     let mut shown = Ok(());
     if !all[0].is_empty() {
         let mut report = report::report(&plans[0], &all[0]);
-        if let Some((_, missing)) = &missing {
-            report.notes.insert(0, format!("Interrupted: {missing}."));
+        if let Some(missing) = &missing {
+            let note = runs::note(missing, failed.as_ref());
+            report.notes.insert(0, note);
         }
         let table = || demo_table(&report, output::width(), options.all);
         shown = files.write(|| demo_page(&report), [&|| lines(&all[0])], table);
     }
-    match missing {
-        Some((signal, missing)) => Err(Failure::Interrupted(signal, missing).beside(shown)),
+    let interrupted = interrupt.signal().zip(missing);
+    let interrupted = interrupted.map(|(signal, missing)| Failure::Interrupted(signal, missing));
+    match failed.or(interrupted) {
+        Some(early) => Err(early.beside(shown)),
         None => shown,
     }
 }

@@ -8,8 +8,9 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use weir_config::Policy;
 use weir_config::scenario::Scenario;
+use weir_linux::play::player::PlayError;
 use weir_linux::play::{PlayHost, PlayOutput, PlayPlan, player};
-use weir_linux::{ApplyJournal, Cgroups, FileTree, HostFiles};
+use weir_linux::{ApplyJournal, FileTree, HostFiles, KnobSetting};
 use weir_serve::backend;
 
 /// The journal of changed kernel settings. It is kept in `/run`, so that the next comparison can
@@ -26,16 +27,21 @@ pub(in crate::compare) struct TestDevice {
     is_block: bool,
     /// The type of the present content, such as a file system, if there is any.
     signature: Option<String>,
-    /// The lock that keeps runs from overlapping on the device.
-    turn: Mutex<()>,
+    /// The settings that were tried on the device before the first run. Its lock keeps runs from
+    /// overlapping on the device.
+    tried: Mutex<Vec<TriedSettings>>,
 }
+
+/// The settings of a plan, and the cgroups that they need.
+type TriedSettings = (Vec<KnobSetting>, Vec<String>);
 
 impl TestDevice {
     /// Examines a device or file. `destroy` is true if the user has confirmed that its content can
     /// be overwritten.
     ///
     /// # Errors
-    /// The path does not exist, is of another type, or is in use.
+    /// The path does not exist, is of another type, or is in use, a program is missing, or the user
+    /// does not have the rights.
     pub(super) fn new(path: &Path, destroy: bool) -> Result<Self, Failure> {
         let shown = path.display();
         let refuse = |why: String| Failure::Usage(format!("--device {shown}: {why}"));
@@ -44,6 +50,7 @@ impl TestDevice {
         if !is_block && !found.is_file() {
             return Err(refuse("it is neither a block device nor a file".to_owned()));
         }
+        may_change_settings().map_err(refuse)?;
         unused(path, is_block).map_err(refuse)?;
         let signature = signature(path).map_err(refuse)?;
         Ok(Self {
@@ -51,7 +58,7 @@ impl TestDevice {
             destroy,
             is_block,
             signature,
-            turn: Mutex::default(),
+            tried: Mutex::default(),
         })
     }
 
@@ -63,6 +70,26 @@ impl TestDevice {
         fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
     }
 
+    /// Refuses a scenario that the device cannot play under a policy, before the first run. The
+    /// settings of the policy are made and restored. The content of the device does not change.
+    ///
+    /// # Errors
+    /// The device is in use or too small, its content would be overwritten without confirmation, or
+    /// the kernel or its cgroups do not have a setting.
+    pub(super) fn check(&self, scenario: &Scenario, policy: &Policy) -> Result<(), String> {
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let planned = PlayPlan::new(scenario, policy, 0, None);
+        let (plan, _) = planned.map_err(|e| e.to_string())?;
+        self.may_be_used(&plan)?;
+        let settings = (plan.settings.clone(), plan.groups.clone());
+        // Many cases of a scenario have the same settings.
+        if !tried.contains(&settings) {
+            self.with_settings(&plan, |_, _| Ok(()))?;
+            tried.push(settings);
+        }
+        Ok(())
+    }
+
     /// Plays a repetition, and restores the kernel's settings afterwards, even after an error.
     pub(super) fn play(
         &self,
@@ -71,7 +98,7 @@ impl TestDevice {
         repetition: u32,
         go_on: &dyn Fn() -> bool,
     ) -> Result<(PlayOutput, Vec<String>), String> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
         let planned = PlayPlan::new(scenario, policy, repetition, None);
         let (plan, notes) = planned.map_err(|e| e.to_string())?;
         self.may_be_used(&plan)?;
@@ -80,19 +107,26 @@ impl TestDevice {
         // created it.
         let made = DirBuilder::new().mode(0o700).create(&scratch);
         made.map_err(|e| format!("cannot create {}: {e}", scratch.display()))?;
-        let played = self.on_device(&plan, &scratch, go_on);
+        let played = self.with_settings(&plan, |device, cgroups| {
+            let host = PlayHost {
+                device: device.to_owned(),
+                cgroups,
+                scratch: scratch.clone(),
+            };
+            host.play(&plan, go_on).map_err(|e| e.to_string())
+        });
         // Files that remain in the temporary directory do not affect the results.
         let _ = fs::remove_dir_all(&scratch);
         Ok((played?, notes))
     }
 
-    /// Applies the plan's settings, plays it, and restores the settings.
-    fn on_device(
+    /// Applies the plan's settings, calls `then`, and restores the settings. `then` receives the
+    /// block device, and the directory of cgroups.
+    fn with_settings<T>(
         &self,
         plan: &PlayPlan,
-        scratch: &Path,
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<PlayOutput, String> {
+        then: impl FnOnce(&Path, Option<String>) -> Result<T, String>,
+    ) -> Result<T, String> {
         // The kernel's schedulers and controllers only apply to block devices.
         let looped = (!self.is_block)
             .then(|| AttachedLoop::new(&self.path))
@@ -107,22 +141,15 @@ impl TestDevice {
         let mut say = |_: &weir_linux::StepReport| ();
         weir_linux::restore(&mut files, &mut journal, &mut say).map_err(|e| said(&e))?;
         let applied = weir_linux::apply(&mut files, &knobs, &mut journal, &mut say);
-        let cgroups = Cgroups::of(&files).ok().and_then(|c| c.root);
-        let host = PlayHost {
-            device: device.clone(),
-            // Without groups, the jobs run in the cgroup of this command.
-            cgroups: cgroups.filter(|_| !plan.groups.is_empty()),
-            scratch: scratch.to_owned(),
-        };
-        let played = applied.map_err(|e| said(&e)).and_then(|_| {
-            let played = host.play(plan, go_on);
-            played.map_err(|e| said(&e))
-        });
+        // Without groups, the jobs run in the cgroup of this command.
+        let cgroups = knobs.cgroups.root.filter(|_| !plan.groups.is_empty());
+        let done = applied.map_err(|e| said(&e));
+        let done = done.and_then(|_| then(device, cgroups));
         // The settings are restored even if the run has failed. An error of the run is the more
         // important one.
         let restored = weir_linux::restore(&mut files, &mut journal, &mut say);
         let restored = restored.map_err(|e| format!("some settings could not be restored: {e}"));
-        played.and_then(|played| restored.map(|_| played))
+        done.and_then(|done| restored.map(|_| done))
     }
 
     /// Refuses a device that is in use or too small, or whose content a plan would overwrite
@@ -138,16 +165,15 @@ impl TestDevice {
                 "{shown} is too small: it has {size} bytes, and the scenario's files need {needed}"
             ));
         }
-        match &self.signature {
-            // A scenario that only reads may use any device that is not in use.
-            Some(what) if plan.jobs.writes && !self.destroy => Err(format!(
-                "{shown} contains {what}, which the scenario would overwrite; add --destroy {shown} to permit this"
-            )),
-            None if !self.is_block && plan.jobs.writes && !self.destroy => Err(format!(
-                "the scenario would overwrite {shown}; add --destroy {shown} to permit this"
-            )),
-            _ => Ok(()),
+        // A scenario that only reads may use any device that is not in use.
+        if !plan.jobs.writes || self.destroy {
+            return Ok(());
         }
+        let what = match &self.signature {
+            Some(what) => format!("{shown} contains {what}, which the scenario would overwrite"),
+            None => format!("the scenario would overwrite {shown}"),
+        };
+        Err(format!("{what}; add --destroy {shown} to permit this"))
     }
 }
 
@@ -155,6 +181,18 @@ impl TestDevice {
 pub(super) fn release() -> String {
     let text = FileTree::default().read("/proc/sys/kernel/osrelease");
     text.unwrap_or_default().trim().to_owned()
+}
+
+/// Refuses a user who may not change the kernel's settings, and a host without fio.
+fn may_change_settings() -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(
+            "only root can change the settings of devices and cgroups; run the command as root"
+                .to_owned(),
+        );
+    }
+    let fio = Command::new("fio").arg("--version").output();
+    fio.map(drop).map_err(|e| PlayError::NoFio(e).to_string())
 }
 
 /// Refuses storage that the system uses: a device that is mounted, used as swap, a member of

@@ -288,15 +288,17 @@ pub(super) fn check(plan: &ComparisonPlan) -> Result<(), Failure> {
     if plan.on.iter().all(|on| matches!(on, RunPlace::Sim)) {
         return Ok(());
     }
-    for (cell, (scenario, _)) in plan.built() {
+    for (cell, (scenario, policy)) in plan.built() {
+        let under = |refused: String| format!("under Linux: {refused}");
         let refused = match &plan.on[cell.on] {
             RunPlace::Sim => None,
             RunPlace::Serve(_) => serve::unsupported(&scenario)
                 .map(|why| format!("on a real server: {why}; use --on sim")),
-            RunPlace::Guest(_) | RunPlace::Linux(_) => {
+            RunPlace::Guest(_) => {
                 let refused = PlayJobs::new(&scenario, 0).err();
-                refused.map(|refused| format!("under Linux: {refused}"))
+                refused.map(|refused| under(refused.to_string()))
             }
+            RunPlace::Linux(device) => device.check(&scenario, &policy).err().map(under),
         };
         if let Some(refused) = refused {
             let name = plan.script.name();
