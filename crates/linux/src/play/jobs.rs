@@ -44,6 +44,8 @@ pub struct PlayJobs {
     pub ends_ns: u64,
     /// True if any client writes to the device.
     pub writes: bool,
+    /// True if any client writes through the page cache, which the kernel writes back later.
+    pub writes_back: bool,
 }
 
 /// A client as a section of a job file.
@@ -101,6 +103,7 @@ impl PlayJobs {
             until,
             ends_ns: ends.as_nanos(),
             writes: scenario.clients.iter().any(|c| c.program.writes > 0),
+            writes_back: scenario.clients.iter().any(writes_back),
         })
     }
 
@@ -158,7 +161,8 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<PlayJob, 
     };
     // The random part of the start is drawn as in the simulator, so that both begin at the same
     // time.
-    let drawn = LoadClient::new(&client.program, seed, client.region).map_err(refuse)?;
+    let program = played(client);
+    let drawn = LoadClient::new(&program, seed, client.region).map_err(refuse)?;
     let program = drawn.program();
     let begins = program.start.max(client.arrives).as_nanos();
     let stops = [program.stop, client.leaves].into_iter().flatten();
@@ -170,7 +174,7 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<PlayJob, 
         client.region.length,
         micros(runtime),
         seed >> 1,
-        u8::from(client.buffered.is_none()),
+        u8::from(client.buffered.is_none() && !client.write_back),
     );
     // Writing to a string cannot fail.
     let _ = write_request_keys(&mut keys, program)
@@ -191,6 +195,31 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<PlayJob, 
         begins_ns: begins,
         keys,
     })
+}
+
+/// Returns true if a client writes through the page cache.
+fn writes_back(client: &ClientSpec) -> bool {
+    client.program.writes > 0 && (client.write_back || client.buffered.is_some())
+}
+
+/// Returns the program of a client as fio plays it.
+///
+/// In the simulator, the requests of a client with `writeback` are those that the kernel sends when
+/// it writes back the page cache. Under a kernel, the client is the program that fills the page
+/// cache. Its system calls return one after the other, so that its depth is 1.
+pub(crate) fn played(client: &ClientSpec) -> Program {
+    if !client.write_back {
+        return client.program;
+    }
+    let arrival = match client.program.arrival {
+        Arrival::Batches { .. } => Arrival::Closed { think: Span::ZERO },
+        arrival => arrival,
+    };
+    Program {
+        depth: 1,
+        arrival,
+        ..client.program
+    }
 }
 
 /// Writes the keys of the requests: direction, size, position, and flushes.

@@ -1,5 +1,6 @@
 //! Turns the logs of fio into the measurements that the simulator makes.
 
+use crate::play::jobs::played;
 use crate::play::log::FioLog;
 use weir_config::scenario::Scenario;
 use weir_core::{Instant, Op, Span};
@@ -69,7 +70,7 @@ pub fn measure(
                 contract: scenario.promised_to(at),
                 group: spec.group,
                 alone: members.count() == 1,
-                depth: spec.program.depth,
+                depth: played(spec).depth,
                 issued,
                 runtime: took,
                 meter,
@@ -99,8 +100,9 @@ pub fn measure(
 
 /// Returns the client's program with the start that was drawn for it.
 fn drawn(spec: &ClientSpec, seed: u64) -> Program {
-    let client = LoadClient::new(&spec.program, seed, spec.region);
-    client.map_or(spec.program, |client| *client.program())
+    let program = played(spec);
+    let client = LoadClient::new(&program, seed, spec.region);
+    client.map_or(program, |client| *client.program())
 }
 
 /// Feeds the requests of a client to its meter. Returns the time of the last completion.
@@ -137,6 +139,7 @@ fn spread(spec: &ClientSpec, log: &FioLog, began_ns: u64) -> Vec<TimedRequest> {
         SyncMode::Flush(every) | SyncMode::Fdatasync(every) => u64::from(every),
         SyncMode::Never => 0,
     };
+    let depth = played(spec).depth;
     let (mut played, mut writes, mut before) = (Vec::with_capacity(log.entries.len()), 0, 0u64);
     let mut flushes = log.flushes;
     for same in log.entries.chunk_by(|a, b| a.ended_ms == b.ended_ms) {
@@ -144,11 +147,7 @@ fn spread(spec: &ClientSpec, log: &FioLog, began_ns: u64) -> Vec<TimedRequest> {
         let each = MS / (same.len() as u64 + 1);
         for (entry, place) in same.iter().zip(1..) {
             let latency = entry.latency_ns.max(1);
-            let after = if spec.program.depth == 1 {
-                before + latency
-            } else {
-                before
-            };
+            let after = if depth == 1 { before + latency } else { before };
             let done = (from + place * each).max(after);
             played.push((done.saturating_sub(latency), done, entry.op, entry.bytes));
             before = done;

@@ -19,6 +19,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The time that jobs have to become ready, and that fio has to end after the run.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// The time that fio has to end if the run has left data in the page cache. The kernel writes the
+/// data back when the last job closes the device, and a disk needs minutes for a fifth of a large
+/// memory (`vm.dirty_ratio`).
+const WRITE_BACK_PATIENCE: Duration = Duration::from_hours(1);
+
 /// The interval at which files and processes are polled.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -175,6 +180,7 @@ impl PlayHost {
             self.release(n)?;
         }
         let ends = began + Duration::from_nanos(jobs.ends_ns);
+        let patience = [PATIENCE, WRITE_BACK_PATIENCE][usize::from(jobs.writes_back)];
         let (mut told, mut busy) = (false, None);
         while fio.is_running()? {
             // After the end of the run, fio writes its logs, which is not part of the measurement.
@@ -185,7 +191,7 @@ impl PlayHost {
                 fio.interrupt();
                 told = true;
             }
-            fio.step(go_on, ends + PATIENCE, "did not end")?;
+            fio.step(go_on, ends + patience, "did not end")?;
             thread::sleep(LOOK);
         }
         fio.check(told)?;

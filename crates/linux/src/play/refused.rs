@@ -1,5 +1,6 @@
 //! The features of a scenario that fio or the kernel cannot play.
 
+use crate::play::jobs::played;
 use std::fmt;
 use weir_config::scenario::{Path, Scenario};
 use weir_core::{Flags, Span};
@@ -83,8 +84,8 @@ fn of_scenario(scenario: &Scenario) -> [RefusalRule; 6] {
 }
 
 /// The rules for the requests of a client.
-fn of_client(client: &ClientSpec) -> [RefusalRule; 9] {
-    let program = &client.program;
+fn of_client(client: &ClientSpec) -> [RefusalRule; 8] {
+    let program = &played(client);
     let deep = program.depth > 1;
     let syncs = program.sync != SyncMode::Never;
     // fio's bsrange has steps of its minimum.
@@ -97,10 +98,6 @@ fn of_client(client: &ClientSpec) -> [RefusalRule; 9] {
         (
             program.files > 1,
             "nrfiles: several files are not supported on a device; use a client for each part of it",
-        ),
-        (
-            client.write_back,
-            "writeback: writeback is not supported, because the kernel writes back its page cache by itself; set direct = true without it, or use fdatasync",
         ),
         (
             client.flags != Flags::NONE,
@@ -131,7 +128,7 @@ fn of_client(client: &ClientSpec) -> [RefusalRule; 9] {
 
 /// The rules for the times at which a client sends.
 fn of_times(client: &ClientSpec) -> [RefusalRule; 5] {
-    let program = &client.program;
+    let program = &played(client);
     let (thinks, batches, open) = match program.arrival {
         Arrival::Closed { think } => (think > Span::ZERO, None, false),
         Arrival::Batches { low } => (false, Some(low), false),

@@ -135,10 +135,6 @@ fn unplayable_keys_are_refused_by_name() {
     let client = "[[client]]\nname = \"a\"\nsize = \"8MiB\"\n";
     for (keys, key) in [
         (
-            "direct = true\nrw = \"write\"\nwriteback = true",
-            "writeback",
-        ),
-        (
             "direct = true\nrw = \"write\"\nfdatasync = 1\niodepth = 4",
             "iodepth",
         ),
@@ -163,6 +159,27 @@ fn unplayable_keys_are_refused_by_name() {
         let refused = PlayJobs::new(&scenario, 0).unwrap_err();
         assert!(["guest", "filesystem"].contains(&refused.key), "{refused}");
     }
+}
+
+/// Under a kernel, such a client is the program that fills the page cache, whatever depth its
+/// requests have in the simulator.
+#[test]
+fn a_client_that_stands_for_write_back_writes_through_the_page_cache() {
+    let client = "name = \"x\"\nduration = \"2s\"\nrun_in = \"0s\"\nwarm_up = \"500ms\"\n[[client]]\nname = \"a\"\nsize = \"8MiB\"\n\
+                  rw = \"write\"\nbs = \"128KiB\"\ndirect = true\niodepth = 8\niodepth_low = 4\nfdatasync = 3\n";
+    let jobs = |keys: &str| PlayJobs::new(&built(&format!("{client}{keys}"), "demo", "none"), 0);
+    // As direct writes, eight in flight do not go together with fdatasync.
+    assert_eq!(jobs("").unwrap_err().key, "iodepth");
+    let jobs = jobs("writeback = true\n").unwrap();
+    let keys = &jobs.clients[0].keys;
+    for line in ["direct=0", "ioengine=psync", "iodepth=1", "fdatasync=3"] {
+        assert!(keys.lines().any(|l| l == line), "{line}: {keys}");
+    }
+    assert!(!keys.contains("iodepth_low"), "{keys}");
+    assert!(jobs.writes && jobs.writes_back);
+    let scenario = built(&format!("{client}writeback = true\n"), "demo", "none");
+    let measured = measure(&scenario, 0, &[log(10, 1_000)], 1_000_000 * 1_000_000, None);
+    assert_eq!(measured.clients[0].depth, 1);
 }
 
 /// Returns a log of requests that end a millisecond apart.
