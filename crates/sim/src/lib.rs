@@ -50,6 +50,7 @@ pub use alone::{PerformanceAlone, measure_alone};
 pub use error::SimError;
 pub use results::{ClientResult, Results};
 pub use run::{Progress, SimRun};
+pub use states::group_label;
 pub use weir_config::Policy;
 pub use weir_config::scenario::{
     Action, Adapter, Advice, Buffered, CallTiming, Change, ClientSpec, Cost, CpuStall, GroupSpec,

@@ -115,12 +115,13 @@ fn subject_name(subject: Subject, scenario: &Scenario, clients: &[u32]) -> Strin
             let client = clients[stream.slot() as usize];
             scenario.clients[client as usize].name.clone()
         }
-        Subject::Group(group) => members(group, scenario),
+        Subject::Group(group) => group_label(group, scenario),
     }
 }
 
-/// The name of the clients in a group or below it: the first client, and the number of the others.
-fn members(group: GroupId, scenario: &Scenario) -> String {
+/// Returns the name of the clients in a group or below it: the first client, and the number of the
+/// others.
+pub fn group_label(group: GroupId, scenario: &Scenario) -> String {
     let is_below = |mut at: GroupId| loop {
         if at == group {
             return true;

@@ -187,7 +187,7 @@ impl ComparisonPlan {
 
     /// Returns the scenario of a cell, and its policy with the settings that the scenario makes for
     /// it.
-    fn build(&self, cell: Cell) -> Result<(Scenario, Policy), Failure> {
+    pub(super) fn build(&self, cell: Cell) -> Result<(Scenario, Policy), Failure> {
         let drive = &self.drives[cell.drive];
         let choice = Choice {
             drive: &drive.config,

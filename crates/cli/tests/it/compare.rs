@@ -7,7 +7,7 @@ use crate::common::{
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// A disk for tests, which is not a real product.
 const DISK: &str = r#"
@@ -564,6 +564,55 @@ fn a_case_without_random_choices_is_played_once() {
     };
     assert_eq!(table(&said), table(&one));
     assert!(!one.out.contains("Nothing is drawn"), "{}", one.out);
+}
+
+/// The second case does not fit the drive, which the first run of that case finds out.
+#[test]
+fn rows_before_a_run_that_fails_are_printed() {
+    let scratch = Scratch::new();
+    let text = "name = \"x\"\nduration = \"1s\"\n[[client]]\nname = \"a\"\nsize = \"1MiB\"\ndirect = true\n\
+                [case.small]\n[case.large.client.a]\nsize = \"900GiB\"\n";
+    scratch.file("x.toml", text);
+    let line =
+        "compare x.toml --drive plextor-px-256m5s --policy none --policy bfq --json out.json";
+    let said = run(&scratch, line).ended(1);
+    has(&said.out, "Case small:");
+    has(
+        &said.out,
+        "A run failed: 2 of 22 runs; missing: 10 of 10 on plextor-px-256m5s (large).",
+    );
+    has(
+        &said.err,
+        "error: x on plextor-px-256m5s, large, none: client a: the files do not fit",
+    );
+    // Each of the two runs has a record of its client, and one of the total.
+    assert_eq!(common::records(&scratch.read("out.json")).len(), 4);
+    let with_jobs = run(&scratch, &format!("{line} --jobs 4")).ended(1);
+    assert_eq!(with_jobs.out, said.out);
+}
+
+/// The rights are checked before the file is read.
+#[test]
+fn linux_is_refused_without_root() {
+    let scratch = Scratch::new();
+    // Every user can find this file.
+    let command = weir(&scratch, "compare max --on linux --device /proc/version");
+    let mut dropped = Command::new("setpriv");
+    dropped
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    let output = dropped.output();
+    let Some(output) = output.ok().filter(|o| !o.stderr.starts_with(b"setpriv")) else {
+        println!("skipped: setpriv(1) is not there or not permitted");
+        return;
+    };
+    let said = String::from_utf8(output.stderr).expect("it is text");
+    has(
+        &said,
+        "only root can change the settings of devices and cgroups",
+    );
+    assert_eq!(output.status.code(), Some(2), "{said}");
 }
 
 #[test]

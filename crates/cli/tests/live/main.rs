@@ -20,6 +20,7 @@ mod raw;
 mod calibrate;
 mod causes;
 mod compare_guest;
+mod compare_linux;
 mod csi;
 mod csi_fleet;
 mod ctl;

@@ -234,6 +234,40 @@ fn pairs_of_cases_by_number_have_a_plot_of_the_gain() {
     assert!(!gain(&report));
 }
 
+/// A comparison of io.cost shows its states at once. The simulator and a kernel have the same axis,
+/// although only one of them reaches its end.
+#[test]
+fn states_of_cost_are_open_and_have_the_axes_of_both_places() {
+    let mut report = report();
+    assert!(!compare_page(&report).contains("<details open>"));
+    let cells = &mut report.drives[0].cells;
+    cells.truncate(2);
+    for (policy, end) in [("io.cost", 50.0), ("io.cost @6.1", 800.0)] {
+        let mut cell = cell("readers", policy, 740.0, 39_000.0);
+        let over = cell.over_time.as_mut().expect("it has a course");
+        over.states = vec![TracedState {
+            state: "vrate".into(),
+            of: "drive".into(),
+            unit: "%".into(),
+            points: vec![(0.0, 100.0), (1.0, end)],
+        }];
+        // A kernel does not report the depth.
+        over.depth.retain(|_| policy == "io.cost");
+        cells.push(cell);
+    }
+    let page = compare_page(&report);
+    assert_eq!(page.matches("<details open>").count(), 2);
+    for policy in ["io.cost", "io.cost @6.1"] {
+        let title = format!("{policy}: vrate");
+        let (_, plot) = page.split_once(&title).expect(&title);
+        let (plot, _) = plot.split_once("</svg>").expect("it is a plot");
+        assert!(plot.contains(">800"), "{policy}: {plot}");
+    }
+    // With one of three policies, they are shown on demand.
+    report.drives[0].cells.pop();
+    assert!(!compare_page(&report).contains("<details open>"));
+}
+
 #[test]
 fn every_client_has_a_row_under_every_policy_and_a_verdict() {
     let report = CompareReport {

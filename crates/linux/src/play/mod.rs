@@ -9,14 +9,18 @@ pub mod guest;
 mod jobs;
 pub mod log;
 mod measure;
+mod observe;
 pub mod plan;
 pub mod player;
 mod program;
 mod refused;
+mod series;
 
 pub use jobs::{JobPaths, PlayJob, PlayJobs};
 pub use log::FioLog;
 pub use measure::{KernelMeasurements, is_random, measure};
+pub use observe::Observations;
 pub use plan::PlayPlan;
 pub use player::{PlayHost, PlayOutput};
 pub use refused::PlayRefusal;
+pub use series::KernelSeries;

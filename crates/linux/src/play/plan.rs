@@ -21,6 +21,9 @@ pub struct PlayPlan {
     pub groups: Vec<String>,
     /// The settings of the kernel, in the order in which they are made.
     pub settings: Vec<KnobSetting>,
+    /// True if the states that the kernel reports are recorded. As in the simulator, they are those
+    /// of the first repetition.
+    pub observed: bool,
 }
 
 /// The reason why a scenario has no plan.
@@ -68,6 +71,7 @@ impl PlayPlan {
             jobs,
             groups: paths,
             settings: translation.settings,
+            observed: repetition == 0,
         };
         Ok((plan, translation.notes))
     }

@@ -7,6 +7,7 @@
 use crate::HostFiles;
 use crate::play::jobs::JobPaths;
 use crate::play::log::{self, FioLog};
+use crate::play::observe::{KernelObserver, Observations};
 use crate::play::plan::PlayPlan;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -36,6 +37,9 @@ const BEGAN: &str = "began";
 /// The file with the utilisation of the processors.
 const PROCESSOR: &str = "processor";
 
+/// The file with the observations of the kernel.
+const OBSERVED: &str = "observed";
+
 /// The pause between the run-in and the run.
 const REST: Duration = Duration::from_secs(1);
 
@@ -52,7 +56,7 @@ pub struct PlayHost {
 }
 
 /// The output of a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct PlayOutput {
     /// The beginning of the run, in nanoseconds since 1970.
     pub began_ns: u64,
@@ -61,6 +65,8 @@ pub struct PlayOutput {
     pub processor_percent: u64,
     /// The logs of fio, in the order of the jobs.
     pub logs: Vec<FioLog>,
+    /// The quantities that the kernel reported. Empty if the plan does not request them.
+    pub observed: Observations,
 }
 
 impl PlayOutput {
@@ -83,10 +89,14 @@ impl PlayOutput {
         let logs = jobs.map(|n| read(&format!("log_lat.{n}.log")));
         let logs = logs.collect::<Result<Vec<_>, _>>()?;
         let logs = log::read(&report, &logs)?;
+        let observed = read(OBSERVED)?;
+        let unread = |e: serde_json::Error| log::FioLogError::Report(format!("{OBSERVED}: {e}"));
+        let observed = serde_json::from_str(&observed).map_err(unread)?;
         Ok(Self {
             began_ns,
             processor_percent,
             logs,
+            observed,
         })
     }
 }
@@ -137,9 +147,13 @@ impl PlayHost {
             cgroups: &cgroups,
         });
         self.write("jobs.fio", &text)?;
+        let mut observer = KernelObserver::new(self, plan);
         let mut fio = Fio::start(&self.scratch, "jobs.fio", "fio.json")?;
-        let began_ns = self.lead(plan, &mut fio, go_on)?;
+        let began_ns = self.lead(plan, &mut fio, &mut observer, go_on)?;
         self.write(BEGAN, &began_ns.to_string())?;
+        let observed = observer.map_or_else(Observations::default, KernelObserver::end);
+        let observed = serde_json::to_string(&observed).unwrap_or_default();
+        self.write(OBSERVED, &observed)?;
         PlayOutput::read(plan, |name| self.read(name))
     }
 
@@ -149,6 +163,7 @@ impl PlayHost {
         &self,
         plan: &PlayPlan,
         fio: &mut Fio,
+        observer: &mut Option<KernelObserver>,
         go_on: &dyn Fn() -> bool,
     ) -> Result<u64, PlayError> {
         let jobs = &plan.jobs;
@@ -163,6 +178,7 @@ impl PlayHost {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let began = now + AHEAD;
         let since = clock.duration_since(UNIX_EPOCH).unwrap_or_default() + AHEAD;
+        observer.iter_mut().for_each(|o| o.mark(began));
         let before = Processors::now();
         let mut order: Vec<usize> = (0..jobs.clients.len()).collect();
         order.sort_by_key(|&n| (jobs.clients[n].begins_ns, n));
@@ -170,6 +186,7 @@ impl PlayHost {
             let begins = began + Duration::from_nanos(jobs.clients[n].begins_ns);
             while Instant::now() < begins {
                 fio.step(go_on, begins + PATIENCE, "hangs")?;
+                observer.iter_mut().for_each(KernelObserver::look);
                 // Sleeping in short steps keeps the run interruptible.
                 thread::sleep(
                     begins
@@ -180,14 +197,34 @@ impl PlayHost {
             self.release(n)?;
         }
         let ends = began + Duration::from_nanos(jobs.ends_ns);
+        let busy = self.finish(plan, fio, observer, (&before, ends), go_on)?;
+        self.write(PROCESSOR, &busy.to_string())?;
+        Ok(since.as_nanos() as u64)
+    }
+
+    /// Waits until fio has ended. `before` is the processors' time at the beginning of the run,
+    /// which ends at `ends`. Returns the utilisation of the processors in per cent.
+    fn finish(
+        &self,
+        plan: &PlayPlan,
+        fio: &mut Fio,
+        observer: &mut Option<KernelObserver>,
+        (before, ends): (&Processors, Instant),
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<u64, PlayError> {
+        let jobs = &plan.jobs;
         let patience = [PATIENCE, WRITE_BACK_PATIENCE][usize::from(jobs.writes_back)];
+        let is_over = |n: usize| self.scratch.join(format!("over.{n}")).exists();
         let (mut told, mut busy) = (false, None);
         while fio.is_running()? {
-            // After the end of the run, fio writes its logs, which is not part of the measurement.
+            // After the end of the run, fio writes its logs, and the kernel writes back its page
+            // cache. Both are not part of the measurement.
             if busy.is_none() && Instant::now() >= ends {
-                busy = Some(Processors::now().busy_since(&before));
+                busy = Some(Processors::now().busy_since(before));
+            } else if busy.is_none() {
+                observer.iter_mut().for_each(KernelObserver::look);
             }
-            if jobs.until.is_some_and(|n| is_there("over", n)) && !told {
+            if jobs.until.is_some_and(is_over) && !told {
                 fio.interrupt();
                 told = true;
             }
@@ -195,9 +232,7 @@ impl PlayHost {
             thread::sleep(LOOK);
         }
         fio.check(told)?;
-        let busy = busy.unwrap_or_else(|| Processors::now().busy_since(&before));
-        self.write(PROCESSOR, &busy.to_string())?;
-        Ok(since.as_nanos() as u64)
+        Ok(busy.unwrap_or_else(|| Processors::now().busy_since(before)))
     }
 
     /// Lets a job begin, by opening the pipe on which it waits.

@@ -17,11 +17,13 @@ use clap::ValueEnum;
 use weir_config::policy::PolicyController;
 use weir_config::profile::DriveProfile;
 use weir_config::{Policy, ThreadPriority};
+use weir_core::GroupId;
 use weir_linux::guest::Kernel;
 use weir_linux::play::guest::Lab;
-use weir_linux::play::{PlayJobs, measure};
+use weir_linux::play::{Observations, PlayJobs, measure};
 use weir_measure::promise::RunContext;
-use weir_measure::{Record, RecordPlace, TOTAL};
+use weir_measure::{Record, RecordPlace, TOTAL, TracedState};
+use weir_sim::Scenario;
 
 use linux::TestDevice;
 
@@ -213,7 +215,7 @@ impl RunPlace {
         if ran.is_err() && !go_on() {
             return Ok(None);
         }
-        let (ran, kernel, path, notes) = ran?;
+        let (ran, kernel, path, mut notes) = ran?;
         played.run.place = Some(place);
         let measured = measure(scenario, repeat, &ran.logs, ran.began_ns, played.step());
         let total = &measured.total;
@@ -232,14 +234,41 @@ impl RunPlace {
             record.path_left_us = path.map(|(_, left)| left);
         }
         let target = &measured.clients[played.target].meter;
+        let states = states(&ran.observed, scenario);
+        notes.extend(ran.observed.notes);
         // The times of a real drive differ from run to run.
         let drew = !self.is_virtual() || weir_linux::play::is_random(scenario);
-        Ok(Some(RunOutcome {
+        let mut outcome = RunOutcome {
             drew,
             notes,
             ..played.outcome(records, target)
-        }))
+        };
+        if let Some(course) = &mut outcome.over_time {
+            course.states = states;
+        }
+        Ok(Some(outcome))
     }
+}
+
+/// Returns the quantities that a kernel has reported, with the names of clients and with times from
+/// the start of the measurement, as the simulator has them.
+fn states(observed: &Observations, scenario: &Scenario) -> Vec<TracedState> {
+    let start = scenario.warm_up.as_nanos();
+    let states = observed.series.iter().map(|series| {
+        let measured = series.points.iter().filter(|(at, _)| *at >= start);
+        TracedState {
+            state: series.state.clone(),
+            of: series.group.map_or_else(
+                || "drive".to_owned(),
+                |group| weir_sim::group_label(GroupId(group), scenario),
+            ),
+            unit: series.unit.clone(),
+            points: measured
+                .map(|(at, value)| ((at - start) as f64 / 1e9, *value))
+                .collect(),
+        }
+    });
+    states.filter(|state| !state.points.is_empty()).collect()
 }
 
 /// Returns the device of this host that is used, if any.
@@ -288,7 +317,13 @@ pub(super) fn check(plan: &ComparisonPlan) -> Result<(), Failure> {
     if plan.on.iter().all(|on| matches!(on, RunPlace::Sim)) {
         return Ok(());
     }
-    for (cell, (scenario, policy)) in plan.built() {
+    for cell in plan.cells() {
+        let (scenario, policy) = match plan.build(cell) {
+            Ok(built) => built,
+            // Runs on a device take long, so that nothing that can be refused is left for them.
+            Err(failed) if matches!(plan.on[cell.on], RunPlace::Linux(_)) => return Err(failed),
+            Err(_) => continue,
+        };
         let under = |refused: String| format!("under Linux: {refused}");
         let refused = match &plan.on[cell.on] {
             RunPlace::Sim => None,

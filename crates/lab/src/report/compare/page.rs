@@ -222,7 +222,7 @@ fn drive(report: &CompareReport, drive: &ComparedDrive, detail: Detail) -> PageS
         let plots = plots::case(report, drive, case, detail >= Detail::Time);
         blocks.push(PageBlock::Plots(plots, CAPTION.into()));
         let cells = drive.of(case).filter(|_| detail >= Detail::States);
-        blocks.extend(cells.filter_map(|cell| states::block(report, cell)));
+        blocks.extend(cells.filter_map(|cell| states::block(report, drive, cell)));
     }
     PageSection::new(&drive.name, blocks)
 }

@@ -1,7 +1,7 @@
 //! Plots of the states of controllers and the elevator over a run.
 
 use super::plots::looks;
-use super::{CompareReport, ComparedCell};
+use super::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
 use crate::report::html::PageBlock;
 use crate::report::svg::{Along, Chart, ChartMark, MarkShape};
 use crate::report::table::named;
@@ -12,11 +12,21 @@ use weir_measure::number::figure;
 /// large.
 const OTHERS: usize = 5;
 
-/// Returns the plots of one cell, shown on demand: one for each value that changes. A sentence
-/// lists the values that do not change.
-pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<PageBlock> {
+/// The state that only io.cost has.
+const VRATE: &str = "vrate";
+
+/// Returns the plots of one cell: one for each value that changes. A sentence lists the values that
+/// do not change. The plots are shown on demand, or at first if the comparison is about io.cost and
+/// the cell has its states.
+pub(super) fn block(
+    report: &CompareReport,
+    drive: &ComparedDrive,
+    cell: &ComparedCell,
+) -> Option<PageBlock> {
     let over = cell.over_time.as_ref()?;
-    let ends = over.depth.last().map(|p| (0.0, p.0));
+    let places: Vec<&ComparedOverTime> = places(drive, cell).collect();
+    let ends = places.iter().filter_map(|over| ends(over)).reduce(f64::max);
+    let ends = ends.map(|end| (0.0, end));
     let (mut plots, mut still) = (Vec::new(), Vec::new());
     for name in names(&over.states) {
         let states: Vec<&TracedState> = over.states.iter().filter(|s| s.state == name).collect();
@@ -25,7 +35,10 @@ pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<PageB
                 let said = format!("{name} {} {}", figure(value), states[0].unit);
                 still.push(said.trim_end().to_owned());
             }
-            None => plots.push(chart(report, &cell.policy, &states, ends)),
+            None => plots.push(Chart {
+                reach: reach(&places, name),
+                ..chart(report, &cell.policy, &states, ends)
+            }),
         }
     }
     if plots.is_empty() {
@@ -36,14 +49,63 @@ pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<PageB
         all => format!(" Throughout the same: {}.", all.join(", ")),
     };
     let caption = format!(
-        "The first repetition, looked at two hundred times. In the foreground {} and the drive, thin lines are up to {OTHERS} others.{still}",
+        "The first repetition, looked at up to two hundred times. In the foreground {} and the drive, thin lines are up to {OTHERS} others.{still}",
         named(&report.target)
     );
     let line = format!("What {} was doing over time", cell.policy);
-    Some(PageBlock::Details(
-        line,
-        vec![PageBlock::Plots(plots, caption)],
-    ))
+    let plots = vec![PageBlock::Plots(plots, caption)];
+    Some(if has_vrate(cell) && is_about_cost(report) {
+        PageBlock::OpenDetails(line, plots)
+    } else {
+        PageBlock::Details(line, plots)
+    })
+}
+
+/// Returns the courses of a cell and of the cells with the same policy in other places. Their plots
+/// have the same axes, so that a kernel and the simulator can be compared.
+fn places<'a>(
+    drive: &'a ComparedDrive,
+    cell: &'a ComparedCell,
+) -> impl Iterator<Item = &'a ComparedOverTime> {
+    let same = drive.of(&cell.case);
+    let same = same.filter(|other| policy_of(&other.policy) == policy_of(&cell.policy));
+    same.filter_map(|other| other.over_time.as_ref())
+}
+
+/// Returns the policy of a label, which can end with a place, as in `bfq @6.1`.
+fn policy_of(label: &str) -> &str {
+    label.split_once(" @").map_or(label, |(policy, _)| policy)
+}
+
+/// Returns the least and the greatest value of a state in several courses.
+fn reach(places: &[&ComparedOverTime], name: &str) -> Vec<f64> {
+    let states = places.iter().flat_map(|over| &over.states);
+    let states = states.filter(|state| state.state == name);
+    let values = || {
+        states
+            .clone()
+            .flat_map(|state| state.points.iter().map(|p| p.1))
+    };
+    let ends = [values().reduce(f64::min), values().reduce(f64::max)];
+    ends.into_iter().flatten().collect()
+}
+
+/// Returns the end of a run in seconds. A kernel does not report the depth of the drive's queue.
+fn ends(over: &ComparedOverTime) -> Option<f64> {
+    let of_states = over.states.iter().filter_map(|s| s.points.last());
+    let last = of_states.map(|point| point.0).reduce(f64::max);
+    over.depth.last().map(|point| point.0).or(last)
+}
+
+fn has_vrate(cell: &ComparedCell) -> bool {
+    let mut states = cell.over_time.iter().flat_map(|over| &over.states);
+    states.any(|state| state.state == VRATE)
+}
+
+/// Returns true if at least half of the compared policies are variants of io.cost.
+fn is_about_cost(report: &CompareReport) -> bool {
+    let cells = || report.drives.iter().flat_map(|drive| &drive.cells);
+    2 * cells().filter(|cell| has_vrate(cell)).count() >= cells().count()
 }
 
 /// Returns the names, in order of first occurrence.

@@ -50,6 +50,8 @@ pub enum PageBlock {
     Terms(Vec<(String, String)>),
     /// Details that are shown on demand: a summary line, and the blocks that it reveals.
     Details(String, Vec<Self>),
+    /// Details that are shown at first and can be hidden: a summary line, and the blocks.
+    OpenDetails(String, Vec<Self>),
 }
 
 macro_rules! put {
@@ -154,13 +156,20 @@ fn write_blocks(out: &mut String, blocks: &[PageBlock]) {
             PageBlock::Plots(plots, caption) => write_plots(out, plots, caption),
             PageBlock::Table(table) => write_table(out, table),
             PageBlock::Terms(terms) => write_terms(out, terms),
-            PageBlock::Details(summary, blocks) => {
-                put!(out, "<details>\n<summary>{}</summary>\n", escape(summary));
-                write_blocks(out, blocks);
-                out.push_str("</details>\n");
-            }
+            PageBlock::Details(summary, blocks) => write_details(out, "", summary, blocks),
+            PageBlock::OpenDetails(summary, blocks) => write_details(out, " open", summary, blocks),
         }
     }
+}
+
+fn write_details(out: &mut String, open: &str, summary: &str, blocks: &[PageBlock]) {
+    put!(
+        out,
+        "<details{open}>\n<summary>{}</summary>\n",
+        escape(summary)
+    );
+    write_blocks(out, blocks);
+    out.push_str("</details>\n");
 }
 
 fn write_plots(out: &mut String, plots: &[Chart], caption: &str) {
