@@ -19,6 +19,11 @@ const MEMORY_MIB: u32 = 4096;
 /// The maximum duration of a run, in real time.
 const LIMIT: Duration = Duration::from_mins(20);
 
+/// The page cache that can be dirty, in bytes. Processors take no time, so that time only advances
+/// when a writer is throttled. With the kernel's default of 20 % of the memory, a smaller file would
+/// be written for ever.
+const DIRTY_BYTES: u64 = 32 << 20;
+
 /// Returns the guest that plays a plan of a scenario's clients with the program `weir`.
 pub(crate) fn guest(kernel: &Path, weir: &Path, scenario: &Scenario, plan: &PlayPlan) -> Lockstep {
     let shape = scenario.drive.shape();
@@ -33,6 +38,9 @@ pub(crate) fn guest(kernel: &Path, weir: &Path, scenario: &Scenario, plan: &Play
         let slice = if shape.rotational { 100 } else { 20 };
         // Writing to a string cannot fail.
         let _ = writeln!(script, "echo {slice} > $q/throttle_sample_time");
+    }
+    if plan.jobs.writes_back {
+        let _ = writeln!(script, "echo {DIRTY_BYTES} > /proc/sys/vm/dirty_bytes");
     }
     let _ = writeln!(
         script,
