@@ -249,7 +249,8 @@ const ACCESS: &[KeyDeclaration] = keys! {
         "Whether the client bypasses the page cache (`O_DIRECT`).";
     writeback: Flag = "false", "true",
         "Whether the client's writes represent the write-back of the page cache, which is not modelled. The elevator treats such writes \
-         as asynchronous, while other direct writes are synchronous. It requires `direct`.";
+         as asynchronous, while other direct writes are synchronous. Under Linux (`--on guest`, `--on linux`), the client writes through \
+         the page cache instead. It requires `direct`.";
     fsync: Count(0, 65_536) = "0", "1",
         "The number of writes after which the client calls `fsync` and waits for it. With 0, it never does. An `fsync` is treated as an \
          `fdatasync`, because timestamps of files are not modelled.";
