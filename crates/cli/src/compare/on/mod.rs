@@ -254,8 +254,11 @@ impl RunPlace {
 /// the start of the measurement, as the simulator has them.
 fn states(observed: &Observations, scenario: &Scenario) -> Vec<TracedState> {
     let start = scenario.warm_up.as_nanos();
+    // The kernel goes on for some milliseconds until the last request has completed.
+    let ends = scenario.ends().1.as_nanos();
     let states = observed.series.iter().map(|series| {
-        let measured = series.points.iter().filter(|(at, _)| *at >= start);
+        let measured = series.points.iter();
+        let measured = measured.filter(|(at, _)| (start..=ends).contains(at));
         TracedState {
             state: series.state.clone(),
             of: series.group.map_or_else(

@@ -165,10 +165,13 @@ fn chart(
     }
 }
 
-/// Returns the points with a gap wherever a value was absent for more than a fiftieth of the run.
+/// Returns the points with a gap wherever a value was absent for more than a fiftieth of the run,
+/// or for more than two samples if samples are rarer, as those of a kernel are in short runs.
 fn gaps(points: &[(f64, f64)], ends: Option<(f64, f64)>) -> Vec<(f64, f64)> {
+    let steps = points.windows(2).map(|two| two[1].0 - two[0].0);
+    let step = steps.fold(f64::INFINITY, f64::min);
     // States are sampled two hundred times, so that a gap is four missing samples.
-    let long = ends.map_or(f64::INFINITY, |(_, end)| end / 50.0);
+    let long = ends.map_or(f64::INFINITY, |(_, end)| (end / 50.0).max(2.5 * step));
     let mut all: Vec<(f64, f64)> = Vec::with_capacity(points.len());
     for &(at, value) in points {
         if let Some(&(last, _)) = all.last()
