@@ -282,6 +282,12 @@ Parameters that are \"required\" have no default. The examples are those of a pl
 
     [drive.fast]
     model = { kind = \"null\", service = \"30us\", link = \"250MB/s\" }
+
+Instead of `kind`, a table can have `profile`, the name of a drive that `weir drives` lists. Then the table sets only the parameters that differ from that
+drive. All other parameters are those of the profile, and `members` cannot be set.
+
+    [drive.stalling]
+    model = { profile = \"plextor-px-256m5s\", stall_every = \"20s\", stall_length = \"300ms\" }
 ";
 
 const PROFILES: &str = "

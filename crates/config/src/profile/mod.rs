@@ -10,7 +10,7 @@ mod model;
 
 pub(crate) use model::model;
 
-use crate::document::{Document, ShapedTable};
+use crate::document::{Document, KeyEntry, ShapedTable};
 use crate::file::{parse_whole, read_name_and_about, text};
 use crate::key::PROFILE;
 use crate::parameter::parameters;
@@ -95,18 +95,21 @@ pub fn read(text: &str, file: &str) -> Result<DriveProfile, Vec<Problem>> {
 }
 
 /// Reads a model from an inline table, `{ kind = "null", ... }`. The name of the resulting profile
-/// is that of its kind.
+/// is that of its kind. With `{ profile = "NAME", ... }`, it is `NAME-variant`.
 ///
 /// # Errors
 /// The problems that [`read`] returns.
 pub fn read_inline(text: &str) -> Result<DriveProfile, Vec<Problem>> {
     parse_whole(&format!("drive = {text}"), "", |doc, table| {
-        let drive = model(doc, &table.entry("drive")?)?;
-        Some(DriveProfile {
-            name: drive.name().to_owned(),
-            about: "a model without a profile".to_owned(),
-            drive,
-        })
+        let entry = table.entry("drive")?;
+        let drive = model(doc, &entry)?;
+        let base = entry.is_table().then(|| entry.map(doc)).flatten();
+        let base = base.and_then(|table| table.entry(model::PROFILE)?.text(doc, "", ""));
+        let (name, about) = match base {
+            Some(base) => (format!("{base}-variant"), format!("a variant of {base}")),
+            None => (drive.name().to_owned(), "a model without a profile".into()),
+        };
+        Some(DriveProfile { name, about, drive })
     })
 }
 
@@ -150,6 +153,23 @@ pub fn print(profile: &DriveProfile) -> String {
 pub fn inline(drive: &DriveConfig) -> String {
     let keys: Vec<_> = keys(drive).map(|(k, v)| format!("{k} = {v}")).collect();
     format!("{{ {} }}", keys.join(", "))
+}
+
+/// Returns the model of an inline table in that form: with all its parameters, or with those that
+/// differ from the profile that the table names.
+pub(crate) fn inline_as_stated<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<String> {
+    let drive = model(doc, entry)?;
+    let Some(base) = entry.map(doc)?.entry(model::PROFILE) else {
+        return Some(inline(&drive));
+    };
+    let name = base.text(doc, "", "")?;
+    let base = find(name).ok()?.drive;
+    let differs = |p: &&parameter::Parameter| p.get(&drive) != p.get(&base);
+    let mut keys = vec![format!("{} = {}", model::PROFILE, Quoted(name))];
+    for p in parameters(&drive).iter().filter(differs) {
+        keys.push(format!("{} = {}", p.key, p.toml(p.get(&drive))));
+    }
+    Some(format!("{{ {} }}", keys.join(", ")))
 }
 
 /// Iterates over the kind, the parameters and the members with their values in TOML. Parameters

@@ -1,4 +1,5 @@
-//! Reading of drive models: by name, or by a kind with its parameters.
+//! Reading of drive models: by name, by a kind with its parameters, or by a profile with the
+//! parameters that differ from it.
 
 use crate::document::{Document, KeyEntry, ShapedTable};
 use crate::parameter::{KINDS, ModelKind, Parameter};
@@ -8,6 +9,8 @@ use weir_model::drive::DriveConfig;
 use weir_model::drive::volume::{self, Layout};
 
 const EXAMPLE: &str = "{ kind = \"null\", service = \"30us\", tags = 32, link = \"250MB/s\" }";
+/// The key of the profile whose parameters a table changes.
+pub(super) const PROFILE: &str = "profile";
 const MEMBERS: &str = "[\"wd-wd10jpvx\", \"wd-wd10jpvx\"]";
 
 /// Reads a model that is given by name or as a table.
@@ -17,6 +20,11 @@ pub(crate) fn model<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<
         return drive(doc, &table, &[]);
     }
     let name = entry.text(doc, "a model's name or table", EXAMPLE)?;
+    named(doc, entry, name)
+}
+
+/// Returns the drive of the profile with this name, or reports that there is none.
+fn named<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, name: &str) -> Option<DriveConfig> {
     match super::find(name) {
         Ok(profile) => Some(profile.drive),
         Err(unknown) => {
@@ -41,21 +49,21 @@ pub(crate) fn drive<'a>(
     table: &ShapedTable<'a>,
     beside: &[&str],
 ) -> Option<DriveConfig> {
-    let kinds: Vec<_> = KINDS.iter().map(|k| k.name).collect();
-    let names: Vec<_> = KINDS.iter().map(|k| format!("\"{}\"", k.name)).collect();
-    let help = format!("set one of kind = {}", names.join(", "));
-    let kind = doc.required(table, "kind", &help)?;
-    let kind = &KINDS[kind.choice(doc, &kinds)?];
+    let base = base(doc, table)?;
+    let kind = base.kind;
     let mut keys = beside.to_vec();
-    keys.push("kind");
+    keys.push(if base.is_profile { PROFILE } else { "kind" });
     keys.extend(kind.keys());
+    // The members of a profile's volume are its own.
+    keys.retain(|key| !base.is_profile || *key != "members");
     let before = doc.problem_count();
     doc.check_keys(table, kind.called, &keys);
-    // The generic drive supplies valid values for parameters that cannot be read.
-    let mut drive = (kind.generic)();
-    let values = values(doc, table, kind, &mut drive);
+    let mut drive = base.drive.clone();
+    let values = values(doc, table, &base, &mut drive);
     let mut complete = values.complete;
-    if let DriveConfig::Volume(volume) = &mut drive {
+    if let DriveConfig::Volume(volume) = &mut drive
+        && !base.is_profile
+    {
         complete &= members(doc, table, volume);
     }
     // The rules of the model relate parameters to each other, so they are checked only if all
@@ -64,6 +72,41 @@ pub(crate) fn drive<'a>(
         check(doc, table, &values.entries, drive.clone());
     }
     (doc.problem_count() == before).then_some(drive)
+}
+
+/// The drive into which the parameters of a table are set.
+#[derive(Debug)]
+struct BaseDrive {
+    kind: &'static ModelKind,
+    /// The profile's drive. Without a profile, it is the generic drive, which supplies valid values
+    /// for parameters that cannot be read.
+    drive: DriveConfig,
+    /// True if the table names a profile, so that parameters that it does not set are the
+    /// profile's.
+    is_profile: bool,
+}
+
+/// Reads the profile or the kind of a drive.
+fn base<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<BaseDrive> {
+    if let Some(entry) = table.entry(PROFILE) {
+        let name = entry.text(doc, "a profile's name", "\"plextor-px-256m5s\"")?;
+        let drive = named(doc, &entry, name)?;
+        return Some(BaseDrive {
+            kind: KINDS.iter().find(|k| k.name == drive.name())?,
+            drive,
+            is_profile: true,
+        });
+    }
+    let kinds: Vec<_> = KINDS.iter().map(|k| k.name).collect();
+    let names: Vec<_> = KINDS.iter().map(|k| format!("\"{}\"", k.name)).collect();
+    let help = format!("set one of kind = {}", names.join(", "));
+    let kind = doc.required(table, "kind", &help)?;
+    let kind = &KINDS[kind.choice(doc, &kinds)?];
+    Some(BaseDrive {
+        kind,
+        drive: (kind.generic)(),
+        is_profile: false,
+    })
 }
 
 /// The result of reading the parameters in a table.
@@ -79,9 +122,10 @@ struct ParameterValues<'a> {
 fn values<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
-    kind: &ModelKind,
+    base: &BaseDrive,
     drive: &mut DriveConfig,
 ) -> ParameterValues<'a> {
+    let kind = base.kind;
     let generic = (kind.generic)();
     let mut values = ParameterValues {
         entries: Vec::new(),
@@ -94,20 +138,24 @@ fn values<'a>(
     for parameter in kind.parameters {
         let (outer, inner) = parameter.split();
         if inner.is_some() && last.as_ref().is_none_or(|l| l.0 != outer) {
-            let nested = nested(doc, table, kind, parameter);
-            values.complete &= nested.is_some();
+            let is_stated = !base.is_profile || table.entry(outer).is_some();
+            let nested = is_stated.then(|| nested(doc, table, kind, parameter));
+            values.complete &= nested.as_ref().is_none_or(Option::is_some);
+            let nested = nested.flatten();
             last = Some((outer, nested));
         }
         let nested = last.as_ref().and_then(|l| l.1.as_ref());
         let table = if inner.is_some() { nested } else { Some(table) };
-        // A missing table was already reported.
+        // A missing table was already reported, unless a profile has its parameters.
         let Some(table) = table else { continue };
         let key = inner.unwrap_or(outer);
         let entry = table.entry(key);
-        if let Some(default) = parameter.default {
-            parameter.set(drive, default);
-        } else if entry.is_none() {
-            missing.push((parameter, table.clone(), key));
+        if !base.is_profile {
+            if let Some(default) = parameter.default {
+                parameter.set(drive, default);
+            } else if entry.is_none() {
+                missing.push((parameter, table.clone(), key));
+            }
         }
         let Some(entry) = entry else { continue };
         let Some(value) = value::parameter(parameter, doc, &entry, &generic) else {

@@ -45,16 +45,34 @@ impl DriveConfig {
         }
     }
 
-    /// Builds the drive, empty and idle.
+    /// Builds the drive, empty and idle, with a seed of zero.
     ///
     /// # Errors
     /// As [`Self::validate`].
     pub fn build(&self) -> Result<Box<dyn DriveModel>, RuleViolation> {
+        self.build_seeded(0)
+    }
+
+    /// Builds the drive, empty and idle. If its service is [random](Self::is_random), `seed`
+    /// determines it.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn build_seeded(&self, seed: u64) -> Result<Box<dyn DriveModel>, RuleViolation> {
         match self {
             Self::Null(config) => Ok(Box::new(config.build()?)),
             Self::Hdd(config) => Ok(Box::new(config.build()?)),
-            Self::Ssd(config) => Ok(Box::new(config.build()?)),
-            Self::Volume(config) => Ok(Box::new(config.build()?)),
+            Self::Ssd(config) => config.build_stalling(seed),
+            Self::Volume(config) => Ok(Box::new(config.build_seeded(seed)?)),
+        }
+    }
+
+    /// Returns true if the drive's service depends on its seed, as the times of stalls do.
+    pub fn is_random(&self) -> bool {
+        match self {
+            Self::Null(_) | Self::Hdd(_) => false,
+            Self::Ssd(config) => config.is_random(),
+            Self::Volume(config) => config.members.iter().any(Self::is_random),
         }
     }
 

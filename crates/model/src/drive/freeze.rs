@@ -2,17 +2,21 @@
 //! retries a bad sector.
 
 use crate::drive::{DriveModel, QueueFull, TimedCompletion};
+use weir_core::random::SplitMix;
 use weir_core::{Dispatch, DriveShape, Instant, Span};
 
-/// A periodic time in which a drive serves nothing.
+/// Times in which a drive serves nothing, one in each period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Freeze {
-    /// The start of the first freeze.
+    /// The start of the first period. Without `seed`, it is also the start of the first freeze.
     pub first: Span,
     /// The length of each freeze: at least 1 ns and less than `every`.
     pub length: Span,
-    /// The time from the start of one freeze to the start of the next.
+    /// The length of a period.
     pub every: Span,
+    /// The seed of the position of each freeze in its period, which is drawn from a uniform
+    /// distribution. `None` if each freeze is at the start of its period.
+    pub seed: Option<u64>,
 }
 
 impl Freeze {
@@ -35,9 +39,10 @@ impl Freeze {
             return now;
         };
         let (every, length) = (self.every.as_nanos(), self.length.as_nanos());
+        let period = since / every;
         // In the middle of a freeze, only the part that has passed is subtracted.
-        let within = (since % every).min(length);
-        now - since / every * length - within
+        let passed = (since % every).saturating_sub(self.start(period));
+        now - period * length - passed.min(length)
     }
 
     /// Converts the inner drive's time to outer time. An inner time at which the inner clock is
@@ -47,9 +52,19 @@ impl Freeze {
             return Instant::from_nanos(inner);
         };
         let (every, length) = (self.every.as_nanos(), self.length.as_nanos());
-        let freezes = since / (every - length) + 1;
+        let served = every - length;
+        let period = since / served;
+        let freezes = period + u64::from(since % served >= self.start(period));
         // Saturates, because a time beyond 64 bits of nanoseconds never comes.
         Instant::from_nanos(inner.saturating_add(freezes.saturating_mul(length)))
+    }
+
+    /// The time from the start of a period to the start of its freeze, in nanoseconds. A function
+    /// of the period's number needs no state, so that any time can be converted in any order.
+    fn start(&self, period: u64) -> u64 {
+        let Some(seed) = self.seed else { return 0 };
+        let served = self.every.as_nanos() - self.length.as_nanos();
+        SplitMix::new(seed ^ period).next_u64() % served
     }
 }
 
@@ -126,6 +141,7 @@ mod tests {
         first: Span::from_millis(30),
         length: Span::from_millis(40),
         every: Span::from_millis(100),
+        seed: None,
     };
 
     fn at(micros: u64) -> Instant {
@@ -151,6 +167,38 @@ mod tests {
         // At 350 ms, three whole freezes have passed and the fourth has lasted for 20 ms: 30 ms + 3
         // × 60 ms.
         assert_eq!(FREEZE.inner_time(at(350_000)), 30_000_000 + 3 * 60_000_000);
+    }
+
+    #[test]
+    fn each_period_has_one_freeze_at_a_time_that_depends_on_the_seed() {
+        let starts = |seed| -> Vec<u64> {
+            let freeze = Freeze {
+                seed: Some(seed),
+                ..FREEZE
+            };
+            // A millisecond is frozen if the inner clock has not advanced after it.
+            let frozen = |ms: u64| {
+                let inner = |ms: u64| freeze.inner_time(at(ms * 1000));
+                inner(ms) == inner(ms + 1)
+            };
+            let periods = (0..50).map(|period| 30 + period * 100);
+            periods
+                .map(|from| {
+                    let mut all = (from..from + 100).filter(|&ms| frozen(ms));
+                    let start = all.next().unwrap();
+                    // 40 ms are frozen. They begin within a millisecond, so that 39 of the others
+                    // are frozen as a whole.
+                    assert!((38..=39).contains(&all.count()), "{start}");
+                    let thawed = at((start + 41) * 1000);
+                    assert_eq!(freeze.outer_time(freeze.inner_time(thawed)), thawed);
+                    start - from
+                })
+                .collect()
+        };
+        let (one, other) = (starts(1), starts(2));
+        assert!(one == starts(1) && one != other);
+        assert!(one.iter().any(|s| *s < 10) && one.iter().any(|s| *s > 50));
+        assert_eq!(FREEZE.start(3), 0);
     }
 
     #[test]

@@ -91,6 +91,7 @@ prop_compose! {
             protected,
             spare,
             filled,
+            ..ssd::SsdConfig::generic()
         }
     }
 }

@@ -158,7 +158,7 @@ impl<'a> SimRun<'a> {
         let promised = layer
             .change(Instant::ZERO, &Self::edits(&scenario, policy))
             .map_err(SimError::Refused)?;
-        let (mut drive, bases) = (drive(&scenario)?, bases(&scenario)?);
+        let (mut drive, bases) = (drive(&scenario, repetition)?, bases(&scenario)?);
         // The run-in needs the layer with all groups, and leaves the drive empty.
         let wake = run_in::play(&scenario, &mut layer, &mut *drive, &bases)?;
         let files = Files::new(&scenario.clients);
@@ -392,7 +392,7 @@ impl<'a> SimRun<'a> {
         let count = scenario.clients.len() - usize::from(self.journal.is_some());
         let specs = &scenario.clients[..count];
         let members = |group| specs.iter().filter(|c| c.group == group).count();
-        let drew = self.guests.iter().any(SimClient::has_drawn);
+        let drew = self.guests.iter().any(SimClient::has_drawn) || scenario.drive.is_random();
         let (mut clients, mut unanswered) = (Vec::new(), 0);
         let guests = self.guests.into_iter().zip(specs);
         for (i, (mut guest, spec)) in guests.enumerate() {
@@ -501,9 +501,15 @@ fn is_late(elevator: &elevator::Config) -> bool {
     elevator.kind().name == "bfq"
 }
 
+/// The number that takes the place of a client's in the seed of the drive.
+const DRIVE: u32 = u32::MAX;
+
 /// Builds the drive with its freezes and its adapter.
-fn drive(scenario: &Scenario) -> Result<Box<dyn DriveModel>, SimError> {
-    let mut drive = scenario.drive.build().map_err(SimError::Drive)?;
+fn drive(scenario: &Scenario, repetition: u32) -> Result<Box<dyn DriveModel>, SimError> {
+    // The name of the policy is not part of the seed, so that all policies have the same drive.
+    let seed = weir_model::load::seed(&scenario.name, repetition, DRIVE);
+    let drive = scenario.drive.build_seeded(seed);
+    let mut drive = drive.map_err(SimError::Drive)?;
     if let Some(freeze) = scenario.freeze {
         if !freeze.is_valid() {
             return Err(SimError::Freeze);

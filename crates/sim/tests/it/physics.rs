@@ -1,7 +1,7 @@
 //! Results that can be computed by hand.
 
 use weir_core::{Contract, Instant, Span};
-use weir_model::drive::{Freeze, null};
+use weir_model::drive::{Freeze, null, ssd};
 use weir_model::load::{Arrival, Program, SyncMode};
 use weir_sim::{CpuStall, Path, Policy, Results, Scenario, SimError, SimRun};
 
@@ -194,6 +194,7 @@ fn a_drive_that_freezes_serves_nothing_meanwhile() {
         first: Span::from_millis(300),
         length: Span::from_millis(200),
         every: Span::from_millis(400),
+        seed: None,
     });
     let results = run(&scenario);
     let meter = &results.clients[0].meter;
@@ -212,4 +213,39 @@ fn a_drive_that_freezes_serves_nothing_meanwhile() {
     freeze.length = freeze.every;
     let refused = SimRun::new(&scenario, &Policy::none(), 0);
     assert_eq!(refused.unwrap_err(), SimError::Freeze);
+}
+
+/// A drive that stalls for 100 ms in each 500 ms, at a random time.
+fn stalling() -> weir_model::drive::DriveConfig {
+    weir_model::drive::DriveConfig::Ssd(ssd::SsdConfig {
+        stall_every: Span::from_millis(500),
+        stall_length: Span::from_millis(100),
+        ..ssd::SsdConfig::generic()
+    })
+}
+
+#[test]
+fn stalls_of_flash_depend_on_the_repetition_and_on_nothing_else() {
+    let mut scenario = one(Program::sequential_reads(4096, 1));
+    scenario.drive = stalling();
+    let tenths = |repetition| {
+        let run = SimRun::new(&scenario, &Policy::none(), repetition).unwrap();
+        let results = run.run(|_| {}).unwrap();
+        assert!(results.used_random_numbers);
+        let meter = &results.clients[0].meter;
+        assert!(meter.latency().max() >= 100_000_000);
+        let served = meter.plot().complete(meter.end_ns());
+        served.iter().map(|w| w.requests).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = (0..4).map(tenths).collect();
+    assert_eq!(all[0], tenths(0));
+    assert!(all.iter().any(|run| *run != all[0]));
+    // The two stalls of a second leave 80 % of its requests.
+    let requests: u64 = all[0].iter().sum();
+    scenario.drive = weir_model::drive::DriveConfig::Ssd(ssd::SsdConfig::generic());
+    let without = run(&scenario).clients[0].meter.requests();
+    assert!(
+        (79..=81).contains(&(requests * 100 / without)),
+        "{requests} of {without}"
+    );
 }

@@ -344,6 +344,7 @@ fn promises_are_kept_again_in_the_first_second_after_a_freeze() {
                 first: Span::from_secs(1),
                 length: Span::from_secs(length),
                 every: Span::from_secs(every),
+                seed: None,
             });
             let tried = played(case);
             tried.assert_kept();

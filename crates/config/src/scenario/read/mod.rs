@@ -138,7 +138,7 @@ pub(super) fn facts<'a>(
         list(doc, &e, "[\"demo\"]", |doc, e| {
             if e.is_table() {
                 // The table of a model is kept as text, like the name of a drive.
-                return profile::model(doc, e).map(|drive| profile::inline(&drive));
+                return profile::inline_as_stated(doc, e);
             }
             e.text(doc, "a drive's name", "").map(str::to_owned)
         })
@@ -278,6 +278,7 @@ fn freeze<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>) -> Option<Freeze> 
         first: table.field(doc, "first"),
         length: table.field(doc, "length"),
         every: table.field(doc, "every"),
+        seed: None,
     };
     if doc.problem_count() > before {
         return None;

@@ -2,6 +2,7 @@
 
 use super::Ssd;
 use super::blocks::{BLOCKS_MAX, UNIT, count};
+use crate::drive::{DriveModel, Freeze, Freezing};
 use weir_core::rule::{self, RuleViolation};
 use weir_core::{DriveShape, Span, rules};
 
@@ -66,6 +67,12 @@ pub struct SsdConfig {
     pub spare: u16,
     /// The percentage of the visible size that was written (sequentially) beforehand: 0 to 100.
     pub filled: u8,
+    /// The length of the periods in each of which the drive stalls once, at a random time: up to
+    /// 1 h and longer than `stall_length`. Zero if the drive never stalls.
+    pub stall_every: Span,
+    /// The length of each stall, in which the drive serves nothing: at most 10 s. Zero if the drive
+    /// never stalls.
+    pub stall_length: Span,
 }
 
 impl SsdConfig {
@@ -97,6 +104,8 @@ impl SsdConfig {
             flush: Span::ZERO,
             spare: 100,
             filled: 50,
+            stall_every: Span::ZERO,
+            stall_length: Span::ZERO,
         }
     }
 
@@ -110,6 +119,11 @@ impl SsdConfig {
         let page = (UNIT..=256 << 10).contains(&page) && page.is_multiple_of(UNIT);
         // Blocks are numbered with 16 bits, so a large drive needs large blocks.
         let blocks = count(self.size, self.units_per_block().max(1), self.spare.into());
+        let (every, length) = (self.stall_every, self.stall_length);
+        let stalls = match (every, length) {
+            (Span::ZERO, Span::ZERO) => true,
+            _ => Span::ZERO < length && length < every && every <= Span::from_secs(3600),
+        };
         rule::check(rules! {
             "size", self.size, size, "a multiple of 4096 bytes, 1 GiB to 64 TiB";
             "tags", self.tags, 1..=1024, "1 to 1024";
@@ -133,17 +147,45 @@ impl SsdConfig {
             "flush", self.flush, 0..=1_000_000_000, "0 to 1000000000 ns (1 s)";
             "spare", self.spare, 10..=2000, "10 to 2000 per mille";
             "filled", self.filled, 0..=100, "0 to 100 per cent";
+            "stall_length", self.stall_length, 0..=10_000_000_000, "0 to 10000000000 ns (10 s)";
+            "stall_every", self.stall_every, stalls, "longer than stall_length and at most 3600000000000 ns (1 h), or 0 together with stall_length";
             "block", self.block, blocks <= BLOCKS_MAX, "so large that the drive has at most 60000 blocks";
         })
     }
 
-    /// Builds the drive in the idle state.
+    /// Builds the drive in the idle state, without its stalls.
     ///
     /// # Errors
     /// As [`Self::validate`].
     pub fn build(&self) -> Result<Ssd, RuleViolation> {
         self.validate()?;
         Ok(Ssd::new(self))
+    }
+
+    /// Builds the drive with its stalls, the times of which are drawn from `seed`.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub(in crate::drive) fn build_stalling(
+        &self,
+        seed: u64,
+    ) -> Result<Box<dyn DriveModel>, RuleViolation> {
+        let drive = Box::new(self.build()?);
+        if self.stall_every == Span::ZERO {
+            return Ok(drive);
+        }
+        let stalls = Freeze {
+            first: Span::ZERO,
+            length: self.stall_length,
+            every: self.stall_every,
+            seed: Some(seed),
+        };
+        Ok(Box::new(Freezing::new(drive, stalls)))
+    }
+
+    /// Returns true if the drive's service depends on its seed.
+    pub(in crate::drive) fn is_random(&self) -> bool {
+        self.stall_every > Span::ZERO
     }
 
     /// The drive's queues and kind. The shape states no capacity, because a flash drive's worst

@@ -75,8 +75,17 @@ impl VolumeConfig {
     /// # Errors
     /// As [`Self::validate`].
     pub fn build(&self) -> Result<Volume, RuleViolation> {
+        self.build_seeded(0)
+    }
+
+    /// Builds the volume with drives whose random service differs from each other and depends on
+    /// `seed`.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub(in crate::drive) fn build_seeded(&self, seed: u64) -> Result<Volume, RuleViolation> {
         self.validate()?;
-        Volume::new(self)
+        Volume::new(self, seed)
     }
 
     /// The size in bytes, or `None` if the members accept any offset.

@@ -15,6 +15,7 @@ use crate::drive::ends::{ScheduledEnd, ScheduledEnds};
 use crate::drive::{DriveModel, QueueFull, TimedCompletion};
 use layout::{LayoutMap, MemberPart};
 use std::collections::VecDeque;
+use weir_core::random::SplitMix;
 use weir_core::rule::RuleViolation;
 use weir_core::{Dispatch, DriveShape, Instant, Op, QueueId, Tag};
 
@@ -62,8 +63,8 @@ struct VolumeMember {
 }
 
 impl VolumeMember {
-    fn new(config: &crate::drive::DriveConfig) -> Result<Self, RuleViolation> {
-        let drive = config.build()?;
+    fn new(config: &crate::drive::DriveConfig, seed: u64) -> Result<Self, RuleViolation> {
+        let drive = config.build_seeded(seed)?;
         let shape = drive.shape();
         let all = u32::from(shape.queues) * u32::from(shape.tags);
         Ok(Self {
@@ -97,8 +98,10 @@ impl VolumeMember {
 
 impl Volume {
     /// Creates a volume from a validated configuration.
-    fn new(config: &VolumeConfig) -> Result<Self, RuleViolation> {
-        let members: Result<Vec<_>, _> = config.members.iter().map(VolumeMember::new).collect();
+    fn new(config: &VolumeConfig, seed: u64) -> Result<Self, RuleViolation> {
+        let mut seeds = SplitMix::new(seed);
+        let member = |member| VolumeMember::new(member, seeds.next_u64());
+        let members: Result<Vec<_>, _> = config.members.iter().map(member).collect();
         let sizes = config
             .members
             .iter()

@@ -78,6 +78,7 @@ fn flash(dice: &mut Dice) -> ssd::SsdConfig {
         flush: dice.unless(1, 3, |dice| dice.micros(100, 5_000)),
         spare: dice.range(70, 280) as u16,
         filled: *dice.pick(&[0, 50, 100]),
+        ..ssd::SsdConfig::generic()
     }
 }
 

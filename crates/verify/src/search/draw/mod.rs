@@ -59,6 +59,7 @@ fn freezes(dice: &mut Dice) -> Freeze {
         first: Span::from_millis(dice.range(500, 3_500)),
         length: Span::from_secs(length),
         every: Span::from_secs(every),
+        seed: None,
     }
 }
 
