@@ -15,6 +15,9 @@ pub enum SimError {
         "drive: the length of a freeze must be above zero and shorter than the time between two freezes"
     )]
     Freeze,
+    /// The files do not fit into the part of the drive over which they are scattered.
+    #[error("drive: spread must be at least the size of all files and at most that of the drive")]
+    Spread,
     /// The layer's tables cannot have this size.
     #[error("layer: {0}")]
     Layer(weir_core::ConfigError),

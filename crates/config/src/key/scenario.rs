@@ -92,6 +92,10 @@ pub(crate) const VARIED: &[KeyDeclaration] = keys! {
     layout: Word(&["volumes", "files"]) = "\"volumes\"", "\"files\"",
         "The placement of the clients' files. With `\"volumes\"`, each file is a separate address space. With `\"files\"`, all files \
          are adjacent on one device, as in a file system.";
+    spread: Size(0, FILE_MOST, 1) or "the files are adjacent", "\"100GiB\"",
+        "The part of the drive, from its start, over which the files are scattered, as in a file system that has been in use for long. \
+         Extents of 128 MiB are placed at random. Seeks between the parts of a file then take longer. The block layer still \
+         sees adjacent files. It requires `layout = \"files\"`.";
     capacity: Table("`capacity = { ... }`") or "the throughput that the drive sustains in the worst case",
         "{ read = \"160MB/s\", write = \"120MB/s\" }",
         "The capacity that the drive's owner states. Promises are compared with it.";

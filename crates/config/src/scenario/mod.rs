@@ -60,6 +60,10 @@ pub struct Scenario {
     /// The stalls of the drive, which must be [valid](weir_model::drive::Freeze::is_valid). `None`
     /// if it never stalls.
     pub freeze: Option<weir_model::drive::Freeze>,
+    /// The number of bytes of the drive over which the extents of the files are
+    /// [scattered](weir_model::drive::Scattered), if all files are in one space. `None` if they are
+    /// adjacent. It has no effect on a position-independent drive.
+    pub spread: Option<u64>,
     /// The capacity that the drive's owner states, which admission and the elevator `contract` use.
     /// `None` if unknown.
     pub capacity: Option<Capacity>,
@@ -302,6 +306,7 @@ impl Scenario {
             capacity: drive.capacity(),
             drive,
             freeze: None,
+            spread: None,
             spaces: Vec::new(),
             places: Vec::new(),
             groups: Vec::new(),

@@ -102,6 +102,9 @@ fn shown(scenario: &Scenario, policy: &policy::Policy) -> String {
     if let Some(freeze) = s.freeze {
         put(&mut text, "freeze", freeze);
     }
+    if let Some(spread) = s.spread {
+        put(&mut text, "spread", spread);
+    }
     for change in &s.changes {
         put(&mut text, "change", change);
     }

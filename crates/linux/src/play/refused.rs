@@ -54,7 +54,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), PlayRefusal> {
 }
 
 /// The rules for the scenario as a whole.
-fn of_scenario(scenario: &Scenario) -> [RefusalRule; 6] {
+fn of_scenario(scenario: &Scenario) -> [RefusalRule; 7] {
     [
         (
             scenario.guest.is_some(),
@@ -71,6 +71,10 @@ fn of_scenario(scenario: &Scenario) -> [RefusalRule; 6] {
         (
             scenario.freeze.is_some(),
             "freeze: freezes of the drive are supported only in the simulator; remove them",
+        ),
+        (
+            scenario.spread.is_some(),
+            "spread: scattered files are supported only in the simulator; remove spread",
         ),
         (
             !scenario.changes.is_empty(),

@@ -6,7 +6,8 @@
 //! real time (the server).
 //!
 //! The trait [`DriveModel`] has the order of calls. [`DriveConfig`] selects a model: [`null`],
-//! [`hdd`], [`ssd`] or [`volume`]. [`Freezing`] adds pauses to any of them.
+//! [`hdd`], [`ssd`] or [`volume`]. [`Freezing`] adds pauses to any of them, and [`Scattered`]
+//! places files at random.
 //!
 //! ```
 //! use weir_core::{Dispatch, Instant, Op};
@@ -32,6 +33,7 @@ pub mod null;
 #[cfg(test)]
 mod physics;
 mod ring;
+mod scatter;
 pub mod ssd;
 #[cfg(test)]
 mod testing;
@@ -40,3 +42,4 @@ pub mod volume;
 pub use config::DriveConfig;
 pub use freeze::{Freeze, Freezing};
 pub use model::{DriveModel, QueueFull, TimedCompletion};
+pub use scatter::Scattered;

@@ -30,7 +30,7 @@ use weir_core::{
     PromiseSums, Refusal, Request, SpaceId, Span,
 };
 use weir_measure::{LevelSeries, Meter, Occupancy};
-use weir_model::drive::{DriveModel, Freezing};
+use weir_model::drive::{DriveModel, Freezing, Scattered};
 
 /// A scenario run under a policy, in virtual time.
 pub struct SimRun<'a> {
@@ -392,7 +392,7 @@ impl<'a> SimRun<'a> {
         let count = scenario.clients.len() - usize::from(self.journal.is_some());
         let specs = &scenario.clients[..count];
         let members = |group| specs.iter().filter(|c| c.group == group).count();
-        let drew = self.guests.iter().any(SimClient::has_drawn) || scenario.drive.is_random();
+        let drew = self.guests.iter().any(SimClient::has_drawn) || drive_is_random(scenario);
         let (mut clients, mut unanswered) = (Vec::new(), 0);
         let guests = self.guests.into_iter().zip(specs);
         for (i, (mut guest, spec)) in guests.enumerate() {
@@ -501,15 +501,27 @@ fn is_late(elevator: &elevator::Config) -> bool {
     elevator.kind().name == "bfq"
 }
 
+/// Returns true if the drive or the places of files on it depend on random numbers.
+fn drive_is_random(scenario: &Scenario) -> bool {
+    scenario.drive.is_random() || scenario.spread.is_some() && scenario.drive.size().is_some()
+}
+
 /// The number that takes the place of a client's in the seed of the drive.
 const DRIVE: u32 = u32::MAX;
 
-/// Builds the drive with its freezes and its adapter.
+/// Builds the drive with its files, its freezes and its adapter.
 fn drive(scenario: &Scenario, repetition: u32) -> Result<Box<dyn DriveModel>, SimError> {
     // The name of the policy is not part of the seed, so that all policies have the same drive.
     let seed = weir_model::load::seed(&scenario.name, repetition, DRIVE);
     let drive = scenario.drive.build_seeded(seed);
     let mut drive = drive.map_err(SimError::Drive)?;
+    if let (Some(spread), Some(size)) = (scenario.spread, scenario.drive.size()) {
+        let used = scenario.spaces.first().copied().unwrap_or(0);
+        if !Scattered::is_valid(used, spread, size) {
+            return Err(SimError::Spread);
+        }
+        drive = Box::new(Scattered::new(drive, used, spread, seed));
+    }
     if let Some(freeze) = scenario.freeze {
         if !freeze.is_valid() {
             return Err(SimError::Freeze);

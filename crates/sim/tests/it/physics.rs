@@ -1,7 +1,7 @@
 //! Results that can be computed by hand.
 
 use weir_core::{Contract, Instant, Span};
-use weir_model::drive::{Freeze, null, ssd};
+use weir_model::drive::{Freeze, hdd, null, ssd};
 use weir_model::load::{Arrival, Program, SyncMode};
 use weir_sim::{CpuStall, Path, Policy, Results, Scenario, SimError, SimRun};
 
@@ -248,4 +248,26 @@ fn stalls_of_flash_depend_on_the_repetition_and_on_nothing_else() {
         (79..=81).contains(&(requests * 100 / without)),
         "{requests} of {without}"
     );
+}
+
+#[test]
+fn scattered_files_depend_on_the_repetition_and_must_fit() {
+    let mut scenario = idle();
+    scenario.drive = weir_model::drive::DriveConfig::Hdd(hdd::HddConfig::generic());
+    scenario.duration = Span::from_secs(10);
+    let program = Program::random_reads(4096, 1);
+    scenario.add_client_with_group("one", Contract::DEFAULT, 1 << 30, program);
+    let mean = |scenario: &Scenario, repetition| {
+        let run = SimRun::new(scenario, &Policy::none(), repetition).unwrap();
+        run.run(|_| {}).unwrap().clients[0].meter.latency().mean()
+    };
+    let adjacent = mean(&scenario, 0);
+    scenario.spread = Some(scenario.drive.size().unwrap());
+    let scattered = mean(&scenario, 0);
+    assert!(scattered > adjacent * 1.5, "{scattered} after {adjacent}");
+    assert!(mean(&scenario, 0) == scattered && mean(&scenario, 1) != scattered);
+    assert!(run(&scenario).used_random_numbers);
+    scenario.spread = Some((1 << 30) - 1);
+    let refused = SimRun::new(&scenario, &Policy::none(), 0);
+    assert_eq!(refused.unwrap_err(), SimError::Spread);
 }

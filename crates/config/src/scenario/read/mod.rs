@@ -26,8 +26,9 @@ use crate::nearest;
 use crate::profile;
 use crate::terms::{capacity, contract as read_contract, knobs};
 use crate::text::{is_name, join, quoted};
+use crate::units::ByteSize;
 use weir_core::{Contract, GroupId, ROOT, Span};
-use weir_model::drive::Freeze;
+use weir_model::drive::{Freeze, Scattered};
 
 /// The maximum queue depth of an ATA drive. A drive with a single queue and no more tags than this
 /// is connected to an ATA adapter.
@@ -101,6 +102,7 @@ pub(super) fn stated<'a>(
     if files {
         one_device(&mut stated.scenario, filesystem);
     }
+    stated.scenario.spread = spread(doc, root, &stated.scenario, files);
     ends(doc, root, &mut stated.scenario);
     stated.scenario.changes = changes(doc, root, &stated);
     (doc.problem_count() == before).then_some(stated)
@@ -287,6 +289,39 @@ fn freeze<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>) -> Option<Freeze> 
         "length", !freeze.is_valid(), "must be shorter than every", "reduce length, or increase every";
     );
     Some(freeze)
+}
+
+/// Reads the part of the drive over which files are scattered.
+fn spread<'a>(
+    doc: &mut Document<'a>,
+    root: &ShapedTable<'a>,
+    scenario: &Scenario,
+    files: bool,
+) -> Option<u64> {
+    let entry = root.entry("spread")?;
+    let spread = entry.size(doc)?;
+    let used = scenario.spaces.first().copied().unwrap_or(0);
+    let size = scenario.drive.size().unwrap_or(u64::MAX);
+    let (what, help) = if !files {
+        let what = "requires layout = \"files\"".to_owned();
+        (what, "set layout = \"files\"".to_owned())
+    } else if spread > size {
+        let what = "must be at most the size of the drive".to_owned();
+        (what, format!("write at most \"{}\"", ByteSize(size)))
+    } else if !Scattered::is_valid(used, spread, size) {
+        let what = format!(
+            "must have room for the files, which take {}",
+            ByteSize(used)
+        );
+        (
+            what,
+            "increase spread, or reduce size of the clients".to_owned(),
+        )
+    } else {
+        return Some(spread);
+    };
+    doc.report(&entry, what, &help);
+    None
 }
 
 /// Reads the contracts that replace others during the run.

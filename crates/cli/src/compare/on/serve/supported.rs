@@ -42,6 +42,7 @@ pub(in crate::compare) fn unsupported(scenario: &Scenario) -> Option<&'static st
         (merges, "its host merges requests"),
         (scenario.path != Path::DIRECT, "it has a modelled path"),
         (scenario.freeze.is_some(), "its drive freezes"),
+        (scenario.spread.is_some(), "its files are scattered"),
         (!scenario.changes.is_empty(), "its contracts change"),
         (
             scenario.guest.is_some(),
