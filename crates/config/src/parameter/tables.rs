@@ -85,6 +85,7 @@ pub(super) const SSD: &[Parameter] = parameters! { Ssd:
     "protected": Bool, [.protected], "whether the write buffer survives power loss; a flush is then one command";
     "spare": PerMille, [.spare], "overprovisioning: flash beyond the size, in thousandths of the size";
     "filled": Percent, [.filled], "part of the size that was written beforehand, in per cent";
+    "preconditioned" = 0: Bool, [.preconditioned], "whether that part was then overwritten at random until garbage collection was steady";
     "stall_every" = 0: Time, [.stall_every], "period in which the drive stalls once, at a random time; 0s is never";
     "stall_length" = 0: Time, [.stall_length], "length of each stall, in which the drive serves nothing";
 };

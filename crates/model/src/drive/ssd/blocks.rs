@@ -82,6 +82,30 @@ impl Blocks {
         blocks
     }
 
+    /// Creates the blocks of a drive as [`Self::new`] does, and in the state after the written part
+    /// was overwritten at random positions for so long that cleaning is steady.
+    pub(super) fn preconditioned(size: u64, units: u32, spare: u64, filled: u64) -> Self {
+        let mut blocks = Self::new(size, units, spare, 0);
+        let extents = blocks.extents.len() * filled as usize / 100;
+        blocks.extents[..extents].fill(SCATTERED);
+        blocks.live = (extents as u64 * (EXTENT / UNIT)).min(blocks.visible);
+        // As after a cleaning: no more blocks are free than are kept so, and the open one is empty.
+        let used = blocks.free.split_off(FREE_MIN);
+        let mut rest = blocks.live;
+        for (block, valid) in used
+            .iter()
+            .zip(steady_valid(units, blocks.live, used.len()))
+        {
+            blocks.valid[usize::from(*block)] = valid;
+            rest -= u64::from(valid);
+        }
+        // Rounding down leaves less than a unit for each block.
+        for block in used.iter().take(rest as usize) {
+            blocks.valid[usize::from(*block)] += 1;
+        }
+        blocks
+    }
+
     /// Marks the first `extents` extents of a new drive as written sequentially. All of them fit
     /// into free blocks, so nothing is cleaned.
     fn fill(&mut self, extents: usize) {
@@ -196,6 +220,33 @@ impl Blocks {
     }
 }
 
+/// The valid units of `blocks` blocks with `live` valid units together, from the youngest to the
+/// oldest block, in the steady state of uniformly random writes.
+///
+/// Such writes invalidate each valid unit with the same probability, so that all blocks lose the
+/// same part of their valid units while one more block is written, and the oldest block has the
+/// fewest (Desnoyers, "Analytic modeling of SSD write performance", section 4). The part results
+/// from the sum.
+fn steady_valid(units: u32, live: u64, blocks: usize) -> impl Iterator<Item = u32> {
+    const ONE: u128 = 1 << 32;
+    let valid = move |kept: u128| {
+        let first = u128::from(units) << 32;
+        let all = core::iter::successors(Some(first * kept / ONE), move |v| Some(v * kept / ONE));
+        all.take(blocks).map(|v| (v >> 32) as u32)
+    };
+    let (mut low, mut high) = (0, ONE - 1);
+    while low < high {
+        let kept = (low + high).div_ceil(2);
+        let sum: u64 = valid(kept).map(u64::from).sum();
+        if sum <= live {
+            low = kept;
+        } else {
+            high = kept - 1;
+        }
+    }
+    valid(low)
+}
+
 /// The number of blocks of a drive with `size` bytes for its host.
 pub(super) fn count(size: u64, units: u32, spare: u64) -> u64 {
     let bytes = UNIT * u64::from(units);
@@ -212,7 +263,11 @@ mod tests {
     const UNITS: u32 = 4096;
 
     fn random_writes(spare: u64, drives: u64) -> u64 {
-        let mut blocks = Blocks::new(SIZE, UNITS, spare, 100);
+        random_writes_to(Blocks::new(SIZE, UNITS, spare, 100), drives)
+    }
+
+    /// The write amplification of one pass of random writes after `drives` passes.
+    fn random_writes_to(mut blocks: Blocks, drives: u64) -> u64 {
         let mut random = Rng::new(7);
         let mut write =
             |blocks: &mut Blocks| blocks.write(random.range(0, SIZE / UNIT - 1) * UNIT, false);
@@ -250,6 +305,18 @@ mod tests {
         assert!((1500..2700).contains(&large), "{large}");
         let later = random_writes(70, 5);
         assert!(small.abs_diff(later) < small / 20, "{small} {later}");
+    }
+
+    #[test]
+    fn a_preconditioned_drive_begins_in_the_steady_state() {
+        for spare in [70, 280] {
+            let blocks = Blocks::preconditioned(SIZE, UNITS, spare, 100);
+            let held: u64 = blocks.valid.iter().map(|&v| u64::from(v)).sum();
+            assert_eq!((held, blocks.live), (SIZE / UNIT, SIZE / UNIT));
+            assert!(blocks.valid.iter().all(|&v| v <= UNITS));
+            let (at_once, later) = (random_writes_to(blocks, 0), random_writes(spare, 3));
+            assert!(at_once.abs_diff(later) < later / 8, "{at_once} {later}");
+        }
     }
 
     #[test]

@@ -67,6 +67,10 @@ pub struct SsdConfig {
     pub spare: u16,
     /// The percentage of the visible size that was written (sequentially) beforehand: 0 to 100.
     pub filled: u8,
+    /// True if the written part was then overwritten at random positions for so long that cleaning
+    /// is steady: the drive cleans from the first write on. False if the drive cleans only when its
+    /// spare space is used up.
+    pub preconditioned: bool,
     /// The length of the periods in each of which the drive stalls once, at a random time: up to
     /// 1 h and longer than `stall_length`. Zero if the drive never stalls.
     pub stall_every: Span,
@@ -104,6 +108,7 @@ impl SsdConfig {
             flush: Span::ZERO,
             spare: 100,
             filled: 50,
+            preconditioned: false,
             stall_every: Span::ZERO,
             stall_length: Span::ZERO,
         }

@@ -102,13 +102,18 @@ impl Ssd {
     fn new(config: &SsdConfig) -> Self {
         let (queues, tags) = (usize::from(config.queues), usize::from(config.tags));
         let units = config.units_per_block();
+        let make = if config.preconditioned {
+            Blocks::preconditioned
+        } else {
+            Blocks::new
+        };
         Self {
             config: *config,
             out: SerialLink::new(config.link),
             into: SerialLink::new(config.link),
             controller: Instant::ZERO,
             flash: Flash::new(config),
-            blocks: Blocks::new(
+            blocks: make(
                 config.size,
                 units,
                 config.spare.into(),
