@@ -73,6 +73,8 @@ pub(super) const SSD: &[Parameter] = parameters! { Ssd:
     "channel": Rate, [.channel], "bandwidth of a channel";
     "page": Bytes, [.page], "amount that a die reads or programs at a time";
     "read": Time, [.read], "time in which a die reads a page";
+    "read_upper" = 0: Time, [.read_upper], "time in which a die reads an upper page, every second one; 0s is that of all pages";
+    "retries" = 0: PerMille, [.retries], "maximum part of the pages that are read again; the part is drawn every 5 s";
     "program": Time, [.program], "time in which a die programs a page";
     "erase": Time, [.erase], "time in which a die erases a block";
     "suspend": Time, [.suspend], "maximum time that a read waits for a die that is programming";

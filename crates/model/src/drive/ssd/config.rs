@@ -37,6 +37,13 @@ pub struct SsdConfig {
     pub page: u32,
     /// The time to read a page: 1 us to 10 ms.
     pub read: Span,
+    /// The time to read an upper page, which is every second page of a die: 1 us to 10 ms. `read`
+    /// is then the time of a lower page. Zero if all pages take the same time.
+    pub read_upper: Span,
+    /// The maximum probability that a page must be read again, in 1/1000: 0 to 1000. The
+    /// probability is drawn anew every 5 s, from a uniform distribution from zero. A retry takes
+    /// the time of another read of the page, and that of another command in the controller.
+    pub retries: u16,
     /// The time to program a page: 1 us to 100 ms.
     pub program: Span,
     /// The time to erase a block: at most 1 s.
@@ -96,6 +103,8 @@ impl SsdConfig {
             channel: 200_000_000,
             page: 16 << 10,
             read: Span::from_micros(80),
+            read_upper: Span::ZERO,
+            retries: 0,
             program: Span::from_micros(1300),
             erase: Span::from_millis(4),
             suspend: Span::from_micros(100),
@@ -124,6 +133,8 @@ impl SsdConfig {
         let page = (UNIT..=256 << 10).contains(&page) && page.is_multiple_of(UNIT);
         // Blocks are numbered with 16 bits, so a large drive needs large blocks.
         let blocks = count(self.size, self.units_per_block().max(1), self.spare.into());
+        let upper = self.read_upper.as_nanos();
+        let upper = upper == 0 || (1_000..=10_000_000).contains(&upper);
         let (every, length) = (self.stall_every, self.stall_length);
         let stalls = match (every, length) {
             (Span::ZERO, Span::ZERO) => true,
@@ -142,6 +153,8 @@ impl SsdConfig {
             "channel", self.channel, 1_000_000..=10_000_000_000, "1000000 to 10000000000 bytes/s";
             "page", self.page, page, "a multiple of 4096 bytes, at most 262144";
             "read", self.read, 1_000..=10_000_000, "1000 to 10000000 ns (1 us to 10 ms)";
+            "read_upper", self.read_upper, upper, "1000 to 10000000 ns (1 us to 10 ms), or 0";
+            "retries", self.retries, 0..=1000, "0 to 1000 per mille";
             "program", self.program, 1_000..=100_000_000, "1000 to 100000000 ns (1 us to 100 ms)";
             "erase", self.erase, 0..=1_000_000_000, "0 to 1000000000 ns (1 s)";
             "suspend", self.suspend, 0..=100_000_000, "0 to 100000000 ns (100 ms)";
@@ -163,8 +176,12 @@ impl SsdConfig {
     /// # Errors
     /// As [`Self::validate`].
     pub fn build(&self) -> Result<Ssd, RuleViolation> {
+        self.build_seeded(0)
+    }
+
+    fn build_seeded(&self, seed: u64) -> Result<Ssd, RuleViolation> {
         self.validate()?;
-        Ok(Ssd::new(self))
+        Ok(Ssd::new(self, seed))
     }
 
     /// Builds the drive with its stalls, the times of which are drawn from `seed`.
@@ -175,7 +192,7 @@ impl SsdConfig {
         &self,
         seed: u64,
     ) -> Result<Box<dyn DriveModel>, RuleViolation> {
-        let drive = Box::new(self.build()?);
+        let drive = Box::new(self.build_seeded(seed)?);
         if self.stall_every == Span::ZERO {
             return Ok(drive);
         }
@@ -190,7 +207,7 @@ impl SsdConfig {
 
     /// Returns true if the drive's service depends on its seed.
     pub(in crate::drive) fn is_random(&self) -> bool {
-        self.stall_every > Span::ZERO
+        self.stall_every > Span::ZERO || self.retries > 0
     }
 
     /// The drive's queues and kind. The shape states no capacity, because a flash drive's worst

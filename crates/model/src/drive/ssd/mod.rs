@@ -99,7 +99,7 @@ struct Buffer {
 }
 
 impl Ssd {
-    fn new(config: &SsdConfig) -> Self {
+    fn new(config: &SsdConfig, seed: u64) -> Self {
         let (queues, tags) = (usize::from(config.queues), usize::from(config.tags));
         let units = config.units_per_block();
         let make = if config.preconditioned {
@@ -112,7 +112,7 @@ impl Ssd {
             out: SerialLink::new(config.link),
             into: SerialLink::new(config.link),
             controller: Instant::ZERO,
-            flash: Flash::new(config),
+            flash: Flash::new(config, seed),
             blocks: make(
                 config.size,
                 units,
@@ -249,6 +249,7 @@ impl Ssd {
             read.start
         };
         let mut got = self.flash.read(begins, from, read.end);
+        self.controller += self.config.command.saturating_mul(got.retries.into());
         // The part before `from` was read ahead, and leaves the flash at the time of that read.
         if from > read.start {
             let ready = stream.ready.max(begins);
@@ -284,6 +285,7 @@ impl Ssd {
         let from = from.max(read.end);
         if from < to {
             let got = self.flash.read(t, from, to);
+            self.controller += self.config.command.saturating_mul(got.retries.into());
             let stream = self.reads.get_mut(read.stream);
             (stream.ahead, stream.ready) = (to, got.last);
         }

@@ -1,6 +1,7 @@
 //! Tests of the flash drive with known figures: bounds, streams, buffer, flushes and cleaning.
 
 use super::*;
+use crate::drive::DriveConfig;
 use crate::drive::testing::{ClosedLoop, LoopClient, LoopTotals};
 use Vec;
 
@@ -236,4 +237,62 @@ fn a_write_without_a_buffer_is_in_the_flash_before_the_next() {
     let (results, elapsed) = run(&none, &mut clients, 100);
     let each = elapsed.as_nanos() / results[0].requests;
     assert!(each >= none.program.as_nanos(), "{each} ns each");
+}
+
+#[test]
+fn every_second_page_of_a_die_takes_the_time_of_an_upper_page() {
+    let one_die = SsdConfig {
+        channels: 1,
+        dies: 1,
+        read_ahead: 0,
+        read_upper: Span::from_micros(180),
+        ..config()
+    };
+    let mut clients = [LoopClient::sequential(Op::Read, 16 << 10, 1, 0)];
+    let (equal, _) = run(
+        &SsdConfig {
+            read_upper: Span::ZERO,
+            ..one_die
+        },
+        &mut clients.clone(),
+        500,
+    );
+    let (results, _) = run(&one_die, &mut clients, 500);
+    // Half of the pages take 100 us more.
+    near(
+        results[0].mean().as_nanos(),
+        equal[0].mean().as_nanos() + 50_000,
+        1,
+    );
+    near(
+        results[0].longest.as_nanos(),
+        equal[0].longest.as_nanos() + 100_000,
+        1,
+    );
+}
+
+#[test]
+fn the_rate_of_random_reads_varies_over_time_with_retries() {
+    // The controller is the bound: 50,000 commands a second.
+    let varying = SsdConfig {
+        command: Span::from_micros(20),
+        retries: 250,
+        ..config()
+    };
+    let rates = |seed| -> Vec<u64> {
+        let drive = DriveConfig::Ssd(varying).build_seeded(seed).unwrap();
+        let mut load = ClosedLoop::new(drive, varying.size);
+        let mut rate = || {
+            let mut clients = [LoopClient::random(Op::Read, 4096, 32)];
+            let (results, elapsed) = load.run(&mut clients, Span::from_secs(5));
+            results[0].requests * SECOND.as_nanos() / elapsed.as_nanos()
+        };
+        (0..20).map(|_| rate()).collect()
+    };
+    let all = rates(1);
+    let (least, most) = (*all.iter().min().unwrap(), *all.iter().max().unwrap());
+    // With a retry for a quarter of the commands, the controller does four fifths of the commands.
+    assert!((39_500..42_500).contains(&least), "{all:?}");
+    assert!((47_500..50_100).contains(&most), "{all:?}");
+    assert!(rates(1) == all && rates(2) != all);
 }
