@@ -82,6 +82,8 @@ pub(super) const SSD: &[Parameter] = parameters! { Ssd:
     "read_ahead": Bytes, [.read_ahead], "amount that a sequential stream is read ahead";
     "window": Time, [.window], "unsent data, as time of the link, below which the next command is chosen";
     "favour": Bytes, [.favour], "sequential bytes, per waiting stream, that can overtake another read";
+    "fetch" = 0: Bytes, [.fetch], "fetched, not started bytes from which on no command is fetched; 0B fetches all at once";
+    "burst" = 0: Count, [.burst], "commands that are fetched from a submission queue before the next queue has its turn";
     "write_buffer": Bytes, [.write_buffer], "size of the write buffer; writes complete before they are in the flash";
     "flush": Time, [.flush], "time of a flush in addition to the writes that it waits for";
     "protected": Bool, [.protected], "whether the write buffer survives power loss; a flush is then one command";

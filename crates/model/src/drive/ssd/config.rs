@@ -61,6 +61,13 @@ pub struct SsdConfig {
     /// The number of bytes of sequential commands that can overtake another read, for each waiting
     /// stream: 0 (none) to 16 GiB. Nothing else bounds starvation.
     pub favour: u64,
+    /// The number of bytes that the controller has fetched and not started from which on it fetches
+    /// nothing more: 4096 to 16 GiB. It chooses only among fetched commands. Zero if it fetches
+    /// every command at once.
+    pub fetch: u64,
+    /// The number of commands that the controller fetches from a submission queue before it turns
+    /// to the next: 1 to 256, or zero together with `fetch`.
+    pub burst: u16,
     /// The size of the write buffer in bytes: 0 to 16 GiB. Writes in the buffer complete before
     /// they are in the flash.
     pub write_buffer: u64,
@@ -112,6 +119,8 @@ impl SsdConfig {
             read_ahead: 256 << 10,
             window: Span::from_micros(600),
             favour: 1 << 20,
+            fetch: 0,
+            burst: 0,
             write_buffer: 8 << 20,
             protected: false,
             flush: Span::ZERO,
@@ -133,6 +142,11 @@ impl SsdConfig {
         let page = (UNIT..=256 << 10).contains(&page) && page.is_multiple_of(UNIT);
         // Blocks are numbered with 16 bits, so a large drive needs large blocks.
         let blocks = count(self.size, self.units_per_block().max(1), self.spare.into());
+        let fetch = self.fetch == 0 || (UNIT..=16 << 30).contains(&self.fetch);
+        let burst = match self.fetch {
+            0 => self.burst == 0,
+            _ => (1..=256).contains(&self.burst),
+        };
         let upper = self.read_upper.as_nanos();
         let upper = upper == 0 || (1_000..=10_000_000).contains(&upper);
         let (every, length) = (self.stall_every, self.stall_length);
@@ -161,6 +175,8 @@ impl SsdConfig {
             "block", self.block, 16..=65_536, "16 to 65536 pages";
             "read_ahead", self.read_ahead, 0..=16 << 20, "0 to 16777216 bytes (16 MiB)";
             "favour", self.favour, 0..=16 << 30, "0 to 17179869184 bytes (16 GiB)";
+            "fetch", self.fetch, fetch, "4096 to 17179869184 bytes (16 GiB), or 0";
+            "burst", self.burst, burst, "1 to 256 if fetch is set, or 0 if it is not";
             "write_buffer", self.write_buffer, 0..=16 << 30, "0 to 17179869184 bytes (16 GiB)";
             "flush", self.flush, 0..=1_000_000_000, "0 to 1000000000 ns (1 s)";
             "spare", self.spare, 10..=2000, "10 to 2000 per mille";

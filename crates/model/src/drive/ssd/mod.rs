@@ -8,10 +8,14 @@
 //! the link. Each of these has a busy-until time, so that a command takes one event, however many
 //! pages it has.
 //!
+//! With [`SsdConfig::fetch`], the controller sees a command only once it has fetched it from its
+//! submission queue. It fetches from the queues in turn, and no more than it soon starts.
+//!
 //! Writes complete once they are in the buffer, and go to the dies in log order. A read suspends a
 //! program operation. A flush ends when all data that were written before it are in the flash,
 //! unless the buffer is protected.
 
+mod arbiter;
 mod blocks;
 mod config;
 mod flash;
@@ -22,6 +26,7 @@ pub use config::SsdConfig;
 use crate::drive::ends::{ScheduledEnd, ScheduledEnds};
 use crate::drive::link::SerialLink;
 use crate::drive::{DriveModel, QueueFull, TimedCompletion};
+use arbiter::{Arbiter, ArrivedCommand};
 use blocks::{Blocks, UNIT};
 use flash::Flash;
 use std::collections::VecDeque;
@@ -37,6 +42,8 @@ pub struct Ssd {
     out: SerialLink,
     into: SerialLink,
     controller: Instant,
+    /// Commands that the controller has not fetched. `None` if it fetches every command at once.
+    arbiter: Option<Arbiter>,
     flash: Flash,
     blocks: Blocks,
     reads: Streams,
@@ -54,6 +61,8 @@ pub struct Ssd {
     in_flight: u32,
     now: Instant,
     sequence: u64,
+    /// The number of reads that the controller has fetched.
+    fetched: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +76,8 @@ struct QueuedRead {
     sequential: bool,
     ready: Instant,
     sequence: u64,
+    /// The position in the order in which the controller fetched the reads.
+    order: u64,
     /// The value of [`Ssd::favoured`] when the read arrived.
     favoured: u64,
 }
@@ -112,6 +123,7 @@ impl Ssd {
             out: SerialLink::new(config.link),
             into: SerialLink::new(config.link),
             controller: Instant::ZERO,
+            arbiter: Arbiter::new(config),
             flash: Flash::new(config, seed),
             blocks: make(
                 config.size,
@@ -138,6 +150,7 @@ impl Ssd {
             in_flight: 0,
             now: Instant::ZERO,
             sequence: 0,
+            fetched: 0,
         }
     }
 
@@ -169,9 +182,38 @@ impl Ssd {
         }
     }
 
-    /// Frees space in the buffer, takes waiting writes, and lets the controller choose reads.
+    /// Frees space in the buffer, takes waiting writes, and lets the controller choose reads. What
+    /// the controller starts makes space for commands that it has not fetched.
     fn step(&mut self, t: Instant) {
         self.drain(t);
+        loop {
+            self.take_writes(t);
+            self.start_reads(t);
+            if !self.fetch() {
+                break;
+            }
+        }
+    }
+
+    /// Fetches as many commands as the controller may. Returns false if there are none.
+    fn fetch(&mut self) -> bool {
+        let mut any = false;
+        while let Some(command) = self.arbiter.as_mut().and_then(Arbiter::fetch) {
+            self.accept(command);
+            any = true;
+        }
+        any
+    }
+
+    /// Notes that the controller starts a command of this range.
+    fn started(&mut self, start: u64, end: u64) {
+        if let Some(arbiter) = &mut self.arbiter {
+            arbiter.started(start, end);
+        }
+    }
+
+    /// Takes writes in order of arrival, as far as the buffer has space.
+    fn take_writes(&mut self, t: Instant) {
         while let Some(&write) = self.held.front() {
             if write.op != Op::Flush && !self.has_room(&write) {
                 if self.buffer.leaving.is_empty() && self.buffer.partial > 0 {
@@ -182,13 +224,72 @@ impl Ssd {
                 break;
             }
             self.held.pop_front();
+            self.started(write.start, write.end);
             self.take_write(t, &write);
         }
+    }
+
+    /// Starts reads as long as little is in transit to the host.
+    fn start_reads(&mut self, t: Instant) {
         while self.out.until() <= t + self.config.window {
             let Some(read) = self.choose_read() else {
                 break;
             };
+            self.started(read.start, read.end);
             self.read(t, &read);
+        }
+    }
+
+    /// Puts a command that the controller has fetched among those of its kind.
+    fn accept(&mut self, command: ArrivedCommand) {
+        let ArrivedCommand {
+            tag,
+            queue,
+            op,
+            fua,
+            start,
+            end,
+            ready,
+            sequence,
+        } = command;
+        match op {
+            Op::Read => {
+                let (stream, sequential) = self.reads.assign(start, end);
+                self.fetched += 1;
+                self.waiting.push(QueuedRead {
+                    tag,
+                    queue,
+                    start,
+                    end,
+                    stream,
+                    sequential,
+                    ready,
+                    sequence,
+                    order: self.fetched,
+                    favoured: self.favoured,
+                });
+            }
+            Op::Write | Op::WriteZeroes | Op::Flush => {
+                let (_, sequential) = match op {
+                    Op::Flush => (0, false),
+                    _ => self.writes.assign(start, end),
+                };
+                self.held.push_back(QueuedWrite {
+                    tag,
+                    queue,
+                    op,
+                    fua,
+                    start,
+                    end,
+                    sequential,
+                    ready,
+                    sequence,
+                });
+            }
+            Op::Discard | Op::Extents => {
+                self.started(start, end);
+                self.complete(ready.max(self.now), self.now, sequence, tag, queue);
+            }
         }
     }
 
@@ -216,12 +317,12 @@ impl Ssd {
         let most = self.config.favour.saturating_mul(self.streams_waiting());
         let rank = |r: &QueuedRead| {
             let overtaken = self.favoured - r.favoured >= most;
-            (!overtaken, !overtaken && !r.sequential, r.sequence)
+            (!overtaken, !overtaken && !r.sequential, r.order)
         };
         let reads = self.waiting.iter().enumerate();
         let (index, read) = reads.min_by_key(|(_, r)| rank(r)).map(|(i, r)| (i, *r))?;
         self.waiting.swap_remove(index);
-        if read.sequential && self.waiting.iter().any(|r| r.sequence < read.sequence) {
+        if read.sequential && self.waiting.iter().any(|r| r.order < read.order) {
             self.favoured += read.end - read.start;
         }
         Some(read)
@@ -374,45 +475,21 @@ impl DriveModel for Ssd {
         *queued += 1;
         self.in_flight += 1;
         self.sequence += 1;
-        let (tag, sequence) = (command.tag, self.sequence);
-        // Commands pass through the firmware in parallel, so the overhead delays each of them but
-        // does not occupy the controller.
-        let ready = self.now + self.config.overhead;
-        let start = command.offset;
-        let end = start + u64::from(command.length);
-        match command.op {
-            Op::Read => {
-                let (stream, sequential) = self.reads.assign(start, end);
-                self.waiting.push(QueuedRead {
-                    tag,
-                    queue,
-                    start,
-                    end,
-                    stream,
-                    sequential,
-                    ready,
-                    sequence,
-                    favoured: self.favoured,
-                });
-            }
-            Op::Write | Op::WriteZeroes | Op::Flush => {
-                let (_, sequential) = match command.op {
-                    Op::Flush => (0, false),
-                    _ => self.writes.assign(start, end),
-                };
-                self.held.push_back(QueuedWrite {
-                    tag,
-                    queue,
-                    op: command.op,
-                    fua: command.flags.has(Flags::FUA),
-                    start,
-                    end,
-                    sequential,
-                    ready,
-                    sequence,
-                });
-            }
-            Op::Discard | Op::Extents => self.complete(ready, self.now, sequence, tag, queue),
+        let arrived = ArrivedCommand {
+            tag: command.tag,
+            queue,
+            op: command.op,
+            fua: command.flags.has(Flags::FUA),
+            start: command.offset,
+            end: command.offset + u64::from(command.length),
+            // Commands pass through the firmware in parallel, so the overhead delays each of them
+            // but does not occupy the controller.
+            ready: self.now + self.config.overhead,
+            sequence: self.sequence,
+        };
+        match &mut self.arbiter {
+            Some(arbiter) => arbiter.push(arrived),
+            None => self.accept(arrived),
         }
         self.step(self.now);
         Ok(())

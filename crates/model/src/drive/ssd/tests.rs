@@ -296,3 +296,71 @@ fn the_rate_of_random_reads_varies_over_time_with_retries() {
     assert!((47_500..50_100).contains(&most), "{all:?}");
     assert!(rates(1) == all && rates(2) != all);
 }
+
+#[test]
+fn a_lone_reader_in_its_own_queue_passes_commands_that_were_not_fetched() {
+    // Tags are assigned to queues in turn: the reader of 4 KiB has the last tag, of queue 3, and
+    // the deep reader all tags of the other queues.
+    let longest = |fetch, burst| {
+        let config = SsdConfig {
+            queues: 4,
+            tags: 32,
+            favour: 0,
+            fetch,
+            burst,
+            ..config()
+        };
+        let mut drive = config.build().unwrap();
+        let mut at = |tag: u32, queue: u16, offset: u64, length: u32| {
+            let command = Dispatch {
+                queue: weir_core::QueueId(queue),
+                tag: Tag(tag),
+                ..Dispatch::new(Op::Read, offset, length)
+            };
+            drive.submit(Instant::ZERO, &command).unwrap();
+        };
+        for i in 0..96 {
+            at(i, (i % 3) as u16, u64::from(i) << 20, 128 << 10);
+        }
+        at(96, 3, 1 << 30, 4096);
+        loop {
+            let next = drive.next_completion().unwrap();
+            while let Some(ended) = drive.pop(next) {
+                if ended.completion.tag == Tag(96) {
+                    return ended.at.since(Instant::ZERO);
+                }
+            }
+        }
+    };
+    // Without arbitration, 96 commands of 128 KiB are first, which take 23.3 ms of the link.
+    let (all, one, four) = (longest(0, 0), longest(1 << 20, 1), longest(1 << 20, 16));
+    assert!(all > Span::from_millis(23), "{all:?}");
+    // What was fetched before is 1 MiB and what is on the link, about 500 us. Then the other three
+    // queues have one command each.
+    assert!(one < Span::from_millis(4), "{one:?}");
+    // With a burst of 16, up to 6 MiB of the others are before it.
+    assert!(one < four && four < Span::from_millis(16), "{four:?}");
+}
+
+#[test]
+fn every_command_ends_with_arbitration_of_reads_writes_and_flushes() {
+    for fetch in [4096, 1 << 16, 1 << 24] {
+        let config = SsdConfig {
+            queues: 3,
+            tags: 8,
+            fetch,
+            burst: 2,
+            write_buffer: 1 << 20,
+            ..config()
+        };
+        let mut clients = [
+            LoopClient::random(Op::Read, 4096, 8),
+            LoopClient::sequential(Op::Write, 256 << 10, 8, 0),
+            LoopClient::random(Op::Flush, 0, 4),
+            LoopClient::random(Op::Discard, 1 << 20, 4),
+        ];
+        // The loop asserts that each command ends once, at the announced time.
+        let (results, _) = run(&config, &mut clients, 500);
+        assert!(results.iter().all(|r| r.requests > 100), "{results:?}");
+    }
+}
