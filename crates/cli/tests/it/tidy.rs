@@ -35,7 +35,7 @@ const INTERROGATIVES: [&str; 9] = [
 const NAMES_OF_SEVERAL: usize = 54;
 
 /// Lines of all documents that are longer than [`COLUMNS`].
-const LONG_IN_DOCUMENTS: usize = 2_736;
+const LONG_IN_DOCUMENTS: usize = 2_737;
 
 /// Directories whose files a test or a program finds by listing them.
 const LISTED: [&str; 17] = [
@@ -107,14 +107,14 @@ const fn budget(name: &'static str, counts: [usize; 5]) -> CrateBudget {
 /// Crates by name.
 const BUDGETS: [CrateBudget; 15] = [
     budget("cli", [27_159, 12_526, 0, 0, 0]),
-    budget("config", [22_195, 16_750, 0, 0, 0]),
+    budget("config", [22_196, 16_751, 0, 0, 0]),
     budget("core", [40_006, 23_390, 7, 0, 1]),
     budget("csi", [3_379, 2_801, 0, 0, 0]),
     budget("lab", [9_478, 6_865, 0, 0, 0]),
     budget("linux", [9_953, 7_387, 0, 0, 0]),
     budget("manage", [6_733, 4_499, 25, 18, 0]),
     budget("measure", [7_974, 5_829, 0, 0, 0]),
-    budget("model", [9_344, 5_735, 0, 0, 0]),
+    budget("model", [9_419, 5_760, 0, 0, 0]),
     budget("python", [929, 929, 0, 0, 0]),
     budget("serve", [30_965, 18_192, 1, 0, 0]),
     budget("sim", [8_938, 4_713, 0, 0, 0]),

@@ -82,6 +82,7 @@ pub(super) const SSD: &[Parameter] = parameters! { Ssd:
     "read_ahead": Bytes, [.read_ahead], "amount that a sequential stream is read ahead";
     "window": Time, [.window], "unsent data, as time of the link, below which the next command is chosen";
     "favour": Bytes, [.favour], "sequential bytes, per waiting stream, that can overtake another read";
+    "linger" = 0: Time, [.linger], "time for which the drive waits for the next read of a stream, before another one";
     "fetch" = 0: Bytes, [.fetch], "fetched, not started bytes from which on no command is fetched; 0B fetches all at once";
     "burst" = 0: Count, [.burst], "commands that are fetched from a submission queue before the next queue has its turn";
     "write_buffer": Bytes, [.write_buffer], "size of the write buffer; writes complete before they are in the flash";

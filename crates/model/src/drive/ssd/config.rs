@@ -61,6 +61,10 @@ pub struct SsdConfig {
     /// The number of bytes of sequential commands that can overtake another read, for each waiting
     /// stream: 0 (none) to 16 GiB. Nothing else bounds starvation.
     pub favour: u64,
+    /// The time after the end of a read that continues a stream for which the controller waits for
+    /// the next one, before it starts another read that may still be overtaken (`favour`): at most
+    /// 100 ms.
+    pub linger: Span,
     /// The number of bytes that the controller has fetched and not started from which on it fetches
     /// nothing more: 4096 to 16 GiB. It chooses only among fetched commands. Zero if it fetches
     /// every command at once.
@@ -119,6 +123,7 @@ impl SsdConfig {
             read_ahead: 256 << 10,
             window: Span::from_micros(600),
             favour: 1 << 20,
+            linger: Span::ZERO,
             fetch: 0,
             burst: 0,
             write_buffer: 8 << 20,
@@ -175,6 +180,7 @@ impl SsdConfig {
             "block", self.block, 16..=65_536, "16 to 65536 pages";
             "read_ahead", self.read_ahead, 0..=16 << 20, "0 to 16777216 bytes (16 MiB)";
             "favour", self.favour, 0..=16 << 30, "0 to 17179869184 bytes (16 GiB)";
+            "linger", self.linger, 0..=100_000_000, "0 to 100000000 ns (100 ms)";
             "fetch", self.fetch, fetch, "4096 to 17179869184 bytes (16 GiB), or 0";
             "burst", self.burst, burst, "1 to 256 if fetch is set, or 0 if it is not";
             "write_buffer", self.write_buffer, 0..=16 << 30, "0 to 17179869184 bytes (16 GiB)";

@@ -3,7 +3,8 @@
 //!
 //! A read waits in the drive until at most [`SsdConfig::window`] is in transit to the host. Then
 //! the controller chooses a read. It prefers commands that continue a sequential stream, unless
-//! [`SsdConfig::favour`] bytes for each waiting stream have overtaken another command. The chosen
+//! [`SsdConfig::favour`] bytes for each waiting stream have overtaken another command. For
+//! [`SsdConfig::linger`] after the last such command, it waits for the next one. The chosen
 //! command occupies the controller, its pages occupy their dies and channels, and its bytes occupy
 //! the link. Each of these has a busy-until time, so that a command takes one event, however many
 //! pages it has.
@@ -50,6 +51,8 @@ pub struct Ssd {
     writes: Streams,
     /// Reads that the controller has not started yet.
     waiting: Vec<QueuedRead>,
+    /// The time until which only commands of sequential streams and overtaken ones are started.
+    lingers: Instant,
     /// The total number of bytes that have overtaken older commands.
     favoured: u64,
     /// Writes and flushes that wait for space in the buffer, in order of arrival.
@@ -134,6 +137,7 @@ impl Ssd {
             reads: Streams::new(),
             writes: Streams::new(),
             waiting: Vec::with_capacity(queues * tags),
+            lingers: Instant::ZERO,
             favoured: 0,
             held: VecDeque::with_capacity(queues * tags),
             buffer: Buffer {
@@ -167,8 +171,14 @@ impl Ssd {
     /// The time at which the state changes without further commands, because a read can be started
     /// or the buffer gets space.
     fn next_change(&self) -> Option<Instant> {
-        let choose =
-            (!self.waiting.is_empty()).then(|| self.out.until().saturating_sub(self.config.window));
+        let choose = (!self.waiting.is_empty()).then(|| {
+            let choose = self.out.until().saturating_sub(self.config.window);
+            if self.holds_back() {
+                choose.max(self.lingers)
+            } else {
+                choose
+            }
+        });
         let room = self.buffer.leaving.front().map(|l| l.0);
         let room = room.filter(|_| !self.held.is_empty());
         choose.into_iter().chain(room).min()
@@ -232,6 +242,9 @@ impl Ssd {
     /// Starts reads as long as little is in transit to the host.
     fn start_reads(&mut self, t: Instant) {
         while self.out.until() <= t + self.config.window {
+            if t < self.lingers && self.holds_back() {
+                break;
+            }
             let Some(read) = self.choose_read() else {
                 break;
             };
@@ -311,6 +324,17 @@ impl Ssd {
 
 /// The choice and service of reads, with read-ahead.
 impl Ssd {
+    /// Returns true if no read waits that may be started while the drive waits for the next command
+    /// of a stream.
+    fn holds_back(&self) -> bool {
+        if self.config.linger == Span::ZERO {
+            return false;
+        }
+        let most = self.config.favour.saturating_mul(self.streams_waiting());
+        let may = |r: &QueuedRead| r.sequential || self.favoured - r.favoured >= most;
+        !self.waiting.iter().any(may)
+    }
+
     /// Removes the next read: the oldest one that too many bytes have overtaken, otherwise the
     /// oldest one that continues a stream, otherwise the oldest one.
     fn choose_read(&mut self) -> Option<QueuedRead> {
@@ -373,6 +397,9 @@ impl Ssd {
         let alone =
             self.config.overhead + self.config.command + self.flash.idle_read_time(length) + time;
         let began = t.max(ends.saturating_sub(alone));
+        if read.sequential {
+            self.lingers = self.lingers.max(ends + self.config.linger);
+        }
         self.complete(ends, began, read.sequence, read.tag, read.queue);
     }
 

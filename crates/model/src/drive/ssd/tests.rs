@@ -364,3 +364,57 @@ fn every_command_ends_with_arbitration_of_reads_writes_and_flushes() {
         assert!(results.iter().all(|r| r.requests > 100), "{results:?}");
     }
 }
+
+#[test]
+fn one_stream_overtakes_random_reads_by_the_stated_bytes_if_the_drive_waits_for_it() {
+    let mean = |linger, favour| {
+        let config = SsdConfig {
+            linger: Span::from_micros(linger),
+            favour,
+            ..config()
+        };
+        // One read at a time, so that the stream has none in the drive after each.
+        let mut clients = [
+            LoopClient::sequential(Op::Read, 128 << 10, 1, 0),
+            LoopClient::random(Op::Read, 4096, 1),
+        ];
+        let (results, _) = run(&config, &mut clients, 2000);
+        (results[1].mean(), results[1].longest)
+    };
+    let link = |bytes: u64| Span::from_nanos(bytes * 1_000_000_000 / 540_000_000);
+    // Without waiting, the number of favoured bytes has no effect.
+    assert_eq!(mean(0, 1 << 20), mean(0, 4 << 20));
+    for favour in [1 << 20, 4 << 20] {
+        let (waiting, longest) = mean(500, favour);
+        assert!(waiting >= link(favour), "{favour}: {waiting:?}");
+        assert!(longest < link(favour) + Span::from_millis(3), "{longest:?}");
+    }
+}
+
+#[test]
+fn a_random_read_starts_when_the_drive_has_waited_for_a_stream_that_ended() {
+    let config = SsdConfig {
+        linger: Span::from_millis(5),
+        ..config()
+    };
+    let mut drive = config.build().unwrap();
+    let mut now = Instant::ZERO;
+    let mut read = |drive: &mut Ssd, offset, length| {
+        let command = Dispatch::new(Op::Read, offset, length);
+        drive.submit(now, &command).unwrap();
+        loop {
+            let next = drive.next_completion().unwrap();
+            if let Some(ended) = drive.pop(next) {
+                let took = ended.at.since(now);
+                now = ended.at;
+                return took;
+            }
+        }
+    };
+    read(&mut drive, 0, 131_072);
+    let alone = read(&mut drive, 1 << 30, 4096);
+    read(&mut drive, 131_072, 131_072);
+    let held_back = read(&mut drive, 2 << 30, 4096);
+    assert!(held_back >= Span::from_millis(5), "{held_back:?}");
+    assert!(held_back < alone + Span::from_millis(5), "{held_back:?}");
+}
