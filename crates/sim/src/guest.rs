@@ -71,8 +71,8 @@ impl SimClient {
             unread: VecDeque::with_capacity(spec.outstanding(transfer) as usize),
             space: spec.space,
             flags: spec.flags,
-            // With a path, clients are remote, and the server does not know that they wait. A recorded
-            // load states it for each write.
+            // With a path, clients are remote, and the server does not know that they wait. A
+            // recorded load states it for each write.
             write_flags: if scenario.path == Path::DIRECT
                 && !spec.write_back
                 && spec.trace.is_none()

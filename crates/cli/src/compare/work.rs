@@ -296,8 +296,8 @@ type PlannedRun = (usize, u32);
 ///
 /// Every cell is played once first. After that, the cells that use random numbers are repeated in
 /// turn, so that an interrupt leaves the same number of repetitions of each cell, give or take one.
-/// The outcomes are in the order of the plans and do not depend on `jobs`. A run that fails ends the
-/// comparison, because the next ones would probably fail as well.
+/// The outcomes are in the order of the plans and do not depend on `jobs`. A run that fails ends
+/// the comparison, because the next ones would probably fail as well.
 ///
 /// # Errors
 /// The records of runs on real servers cannot be made.

@@ -83,20 +83,23 @@ fn guest() -> Option<KernelGuest> {
     Some(guest)
 }
 
+/// Returns what an attempt printed, and its status and what became of the content.
+fn attempt(console: &str, name: &str) -> (String, [String; 2]) {
+    let (_, rest) = console
+        .split_once(&format!("try: {name}\n"))
+        .expect(console);
+    let (said, rest) = rest.split_once("status: ").expect(rest);
+    let mut after = rest.lines().map(str::trim);
+    let after = [after.next(), after.next()].map(Option::unwrap_or_default);
+    (said.to_owned(), after.map(str::to_owned))
+}
+
 #[test]
 fn linux_plays_on_a_loop_device_and_refuses_before_the_first_run() {
     let Some(guest) = guest() else { return };
     let ran = guest.run().unwrap_or_else(|error| panic!("{error}"));
     let console = ran.console.join("\n");
-    let attempt = |name: &str| {
-        let (_, rest) = console
-            .split_once(&format!("try: {name}\n"))
-            .expect(&console);
-        let (said, rest) = rest.split_once("status: ").expect(rest);
-        let mut after = rest.lines().map(str::trim);
-        let after = [after.next(), after.next()].map(Option::unwrap_or_default);
-        (said.to_owned(), after.map(str::to_owned))
-    };
+    let attempt = |name: &str| attempt(&console, name);
     for (name, reason) in [
         (
             "unconfirmed",

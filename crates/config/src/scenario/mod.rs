@@ -227,8 +227,8 @@ impl ClientSpec {
         }
     }
 
-    /// Returns the client's program at its start, or the recorded load that it plays. Random choices
-    /// depend only on `seed`.
+    /// Returns the client's program at its start, or the recorded load that it plays. Random
+    /// choices depend only on `seed`.
     ///
     /// # Errors
     /// A parameter of the program is out of range, or the region is too small for it.

@@ -191,7 +191,7 @@ impl TraceInstance {
         made.map_err(|e| {
             notes.push(format!(
                 "the tracepoints of io.cost cannot be recorded: {e}"
-            ))
+            ));
         })
         .ok()
     }

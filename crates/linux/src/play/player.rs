@@ -178,7 +178,9 @@ impl PlayHost {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let began = now + AHEAD;
         let since = clock.duration_since(UNIX_EPOCH).unwrap_or_default() + AHEAD;
-        observer.iter_mut().for_each(|o| o.mark(began));
+        if let Some(observer) = observer.as_mut() {
+            observer.mark(began);
+        }
         let before = Processors::now();
         let mut order: Vec<usize> = (0..jobs.clients.len()).collect();
         order.sort_by_key(|&n| (jobs.clients[n].begins_ns, n));

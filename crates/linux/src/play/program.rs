@@ -20,8 +20,8 @@ const MEMORY_MIB: u32 = 4096;
 const LIMIT: Duration = Duration::from_mins(20);
 
 /// The page cache that can be dirty, in bytes. Processors take no time, so that time only advances
-/// when a writer is throttled. With the kernel's default of 20 % of the memory, a smaller file would
-/// be written for ever.
+/// when a writer is throttled. With the kernel's default of 20 % of the memory, a smaller file
+/// would be written for ever.
 const DIRTY_BYTES: u64 = 32 << 20;
 
 /// Returns the guest that plays a plan of a scenario's clients with the program `weir`.

@@ -217,8 +217,8 @@ impl CostState {
 /// Returns the quantities of io.cost from the text of its tracepoints, as they are at the end of
 /// each window of the run.
 ///
-/// `device` is the name of the device in `/sys/block`, and `groups` has the paths of the groups below
-/// the root. Returns nothing if the text has no mark, because its events then have no time.
+/// `device` is the name of the device in `/sys/block`, and `groups` has the paths of the groups
+/// below the root. Returns nothing if the text has no mark, because its events then have no time.
 pub(super) fn of_trace(text: &[u8], device: &str, groups: &[String]) -> Vec<KernelSeries> {
     let text = String::from_utf8_lossy(text);
     let events: Vec<TraceEvent<'_>> = text.lines().filter_map(event).collect();
@@ -230,7 +230,8 @@ pub(super) fn of_trace(text: &[u8], device: &str, groups: &[String]) -> Vec<Kern
         return Vec::new();
     };
     let step = (last.at_ns.saturating_sub(began) / WINDOWS).max(1);
-    let mut all: BTreeMap<(usize, Option<u32>), Vec<(u64, f64)>> = BTreeMap::new();
+    // By quantity and group.
+    let mut all: BTreeMap<(usize, Option<u32>), _> = BTreeMap::new();
     let mut state = CostState::default();
     let mut events = events.iter().peekable();
     for window in 1..=WINDOWS {
@@ -241,7 +242,8 @@ pub(super) fn of_trace(text: &[u8], device: &str, groups: &[String]) -> Vec<Kern
         let at = window * step;
         let drive = state.drive.iter().flatten().enumerate();
         for (quantity, value) in drive {
-            all.entry((quantity, None)).or_default().push((at, *value));
+            let points: &mut Vec<(u64, f64)> = all.entry((quantity, None)).or_default();
+            points.push((at, *value));
         }
         for (group, weights) in &state.weights {
             for (quantity, value) in weights.iter().enumerate() {

@@ -91,8 +91,9 @@ fn an_iolog_of_fio_plays_as_many_requests_of_each_kind_and_size() {
     );
 }
 
-/// The trace is of Linux 6.1, and `blkparse` 1.2.0 counts the requests in it. Its kinds are a letter
-/// for the operation, after an F for a flush ahead of it and before an F for a durable write.
+/// The trace is of Linux 6.1, and `blkparse` 1.2.0 counts the requests in it. Its kinds are a
+/// letter for the operation, after an F for a flush ahead of it and before an F for a durable
+/// write.
 #[test]
 fn a_trace_of_blktrace_plays_as_many_requests_of_each_kind_and_size() {
     let expected = counted("linux.txt", |word| match word.as_bytes()[0] {
