@@ -201,8 +201,12 @@ impl Reservation {
     /// Returns the time that this service takes at the promised rate plus the headroom.
     #[inline]
     fn time_for(&self, bytes: Bytes, requests: u64) -> Span {
-        // The headroom makes the rate (64 + headroom) / 64 of the promised one.
-        let headroom = self.latency.slope.headroom();
+        self.time_with(self.latency.slope.headroom(), bytes, requests)
+    }
+
+    /// Returns the time that this service takes at (64 + `headroom`) / 64 of the promised rate.
+    #[inline]
+    fn time_with(&self, headroom: u64, bytes: Bytes, requests: u64) -> Span {
         let at = |amount: u64, rate: u64| {
             if rate == 0 {
                 0
