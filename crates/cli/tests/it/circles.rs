@@ -57,6 +57,7 @@ const NAMED: &[(&str, &[&str], &str)] = &[
             "scenario/fio",
             "scenario/fio/job",
             "scenario/fio/phases",
+            "scenario/fio/replay",
             "scenario/fio/written",
             "scenario/guest",
             "scenario/open",
