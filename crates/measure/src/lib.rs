@@ -49,7 +49,7 @@ pub use histogram::Histogram;
 pub use interval::Interval;
 pub use jsonl::{to_line, write_records};
 pub use meter::Meter;
-pub use need::Need;
+pub use need::{Need, NeedLimit};
 pub use occupancy::Occupancy;
 pub use record::{
     Absence, KindRecord, LatencyRecord, LimitedBy, PromiseSeconds, Record, RecordPlace, RunId,

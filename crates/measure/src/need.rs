@@ -37,6 +37,31 @@ pub struct Need {
     /// The mean bandwidth of a client while it is active, in 10^6 bytes per second, over all
     /// clients and searches.
     pub average_mb_per_s: Option<f64>,
+    /// The required mean bandwidth of a client while it is active, in 10^6 bytes per second. `None`
+    /// if none is required.
+    pub average_asked_mb_per_s: Option<f64>,
+    /// The reason why fewer drives are not sufficient. `None` if one drive is sufficient.
+    pub limited_by: Option<NeedLimit>,
+}
+
+/// The requirement that a smaller number of drives does not meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NeedLimit {
+    /// A promise of a client (`min`, `min_iops`) would be broken, or cannot be admitted.
+    Min,
+    /// Every promise is kept, but the required average is not reached.
+    Average,
+}
+
+impl NeedLimit {
+    /// The word for the limit in tables and in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Min => "min",
+            Self::Average => "average",
+        }
+    }
 }
 
 impl Need {
@@ -95,6 +120,17 @@ impl Need {
             "average_mb_per_s",
             "number, 10^6 bytes per second",
             "The mean bandwidth of a client while it is active, over all clients and searches, or null if `drives` is null.",
+        ),
+        (
+            "average_asked_mb_per_s",
+            "number, 10^6 bytes per second",
+            "The mean bandwidth of a client while it is active that is required (`--average`), or null if none is.",
+        ),
+        (
+            "limited_by",
+            "string",
+            "The requirement that fewer drives do not meet: `min` if a promise is broken or cannot be admitted, or `average` if every promise \
+             is kept and the average is not. It is null if one drive is sufficient.",
         ),
     ];
 

@@ -89,7 +89,7 @@ pub(crate) fn compare<'py>(
 
 /// Returns the lines of `weir plan --json`.
 #[pyfunction]
-#[pyo3(signature = (scenario, drives, policies, case, keep, repetitions, seconds, jobs))]
+#[pyo3(signature = (scenario, drives, policies, case, keep, average, repetitions, seconds, jobs))]
 #[expect(clippy::too_many_arguments, reason = "what the command is asked for")]
 pub(crate) fn plan<'py>(
     py: Python<'py>,
@@ -98,6 +98,7 @@ pub(crate) fn plan<'py>(
     policies: Vec<Py<PyPolicy>>,
     case: Option<String>,
     keep: i64,
+    average: Option<u64>,
     repetitions: Option<i64>,
     seconds: Option<i64>,
     jobs: Option<i64>,
@@ -108,6 +109,7 @@ pub(crate) fn plan<'py>(
         case,
         policies: self::policies(&policies),
         keep: bounded("keep", Some(keep), &PERCENT)?.unwrap_or(*PERCENT.end()),
+        average,
         repetitions: bounded("repetitions", repetitions, &REPETITIONS)?,
         seconds: bounded("seconds", seconds, &SECONDS)?,
         jobs: self::jobs(jobs)?,

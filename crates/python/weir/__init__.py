@@ -147,12 +147,13 @@ def plan(
     policies: Union[Source, Policy, Iterable[Union[Source, Policy]]] = (),
     case: Optional[str] = None,
     keep: int = 99,
+    average: Optional[int] = None,
     repetitions: Optional[int] = None,
     seconds: Optional[int] = None,
     jobs: Optional[int] = None,
 ) -> pa.Table:
     """How many drives clients need under each policy so that their promises are kept in `keep` of a hundred seconds, as `weir plan`: a row for
-    each kind of drive and policy. The columns are the keys of `docs/json.md`.
+    each kind of drive and policy. With `average`, in bytes per second, clients must also get that bandwidth on average. The columns are the keys of `docs/json.md`.
     """
     lines = _weir.plan(
         _one(Scenario, contracts),
@@ -160,6 +161,7 @@ def plan(
         _all(Policy, policies),
         case,
         keep,
+        average,
         repetitions,
         seconds,
         jobs,

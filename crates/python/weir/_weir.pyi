@@ -179,6 +179,7 @@ def plan(
     policies: Sequence[Policy],
     case: str | None,
     keep: int,
+    average: int | None,
     repetitions: int | None,
     seconds: int | None,
     jobs: int | None,

@@ -26,6 +26,9 @@ pub struct Planning {
     pub policies: Vec<Policy>,
     /// The percentage of seconds in which each promise must be kept, 1 to 100.
     pub keep: u32,
+    /// The mean bandwidth of a client while it is active that is required, in bytes per second.
+    /// `None` if only the promises count.
+    pub average: Option<u64>,
     /// The number of searches for each policy, at least 1. `None` stands for the number in the
     /// scenario.
     pub repetitions: Option<u32>,
@@ -79,6 +82,7 @@ impl Planning {
                 policies,
                 repetitions: self.repetitions.unwrap_or_else(|| script.repetitions()),
                 keep: self.keep,
+                average: self.average.map(|average| average as f64 / 1e6),
                 interrupt,
             })
         });

@@ -10,6 +10,7 @@ mod search;
 
 pub use called::Planning;
 
+use crate::calibrate::unit_error_text;
 use crate::drives;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -23,11 +24,13 @@ use crate::scenario;
 use crate::unkept;
 use crate::whole;
 use clap::Args;
-use search::{Packed, SearchResult};
+use search::{Packed, SearchResult, TooFew};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_config::Policy;
+use weir_config::units::BytesPerSecond;
 use weir_lab::report::{PlanReport, PlanRow, plan_page, plan_table};
+use weir_measure::number::figure;
 use weir_measure::{Interval, Need};
 
 /// The arguments of `weir plan`.
@@ -51,6 +54,10 @@ pub(crate) struct PlanOptions {
     /// applies
     #[arg(long, value_name = "N", default_value = "99", value_parser = |n: &str| whole::number(n, 1..=100))]
     keep: u32,
+    /// The mean bandwidth that clients must get while they are active, such as 50MB/s, in addition to
+    /// the promises [default: only the promises count]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    average: Option<BytesPerSecond>,
     /// Number of searches, 1 to 10000, each with different random numbers and other times of
     /// activity [default: that of the scenario, or else 10]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=10_000))]
@@ -69,6 +76,10 @@ pub(crate) struct PlanOptions {
     html: Option<PathBuf>,
 }
 
+fn rate(text: &str) -> Result<BytesPerSecond, String> {
+    text.parse().map_err(|e| unit_error_text(&e))
+}
+
 pub(crate) fn run(options: &PlanOptions) -> Result<(), Failure> {
     let began = Instant::now();
     output::check_page(options.html.as_deref())?;
@@ -78,6 +89,7 @@ pub(crate) fn run(options: &PlanOptions) -> Result<(), Failure> {
         case: options.case.clone(),
         policies: once::find_all(&options.policies, policies::find)?,
         keep: options.keep,
+        average: options.average.map(|average| average.0),
         repetitions: options.repetitions,
         seconds: options.seconds,
         jobs: options.jobs.count(),
@@ -155,22 +167,26 @@ fn rows<'a>(
     names.zip(found.chunks(asked.repetitions as usize))
 }
 
-/// Explains the number of drives that a policy needs: returns the broken promise with one drive
-/// less, in the first search that needs the largest number.
-fn why(need: &Need, found: &[SearchResult]) -> Option<String> {
-    let needs =
-        |found: &&SearchResult| found.packed.map(|packed| packed.drives as u64) == need.drives;
-    let too_few = found.iter().find(needs)?.fewer.as_ref()?;
-    let (policy, why) = (&need.policy, &too_few.why);
+/// Explains the number of drives that a policy needs: the requirement that is not met with one
+/// drive less.
+fn why(need: &Need, too_few: &TooFew) -> String {
+    let (policy, why) = (&need.policy, &too_few.lack.why);
     let why = why.trim_end_matches('.');
     let fewer = match too_few.drives {
         1 => "with one drive".to_owned(),
         drives => format!("with {drives} drives"),
     };
-    Some(match need.drives {
+    match need.drives {
         Some(drives) => format!("Why {drives} drives under {policy}: {fewer}, {why}."),
         None => format!("Why no number of drives is enough under {policy}: {fewer}, {why}."),
-    })
+    }
+}
+
+/// Returns the reason for the number of drives that a policy needs, from the first search that
+/// needs the largest number. `None` if one drive is enough.
+fn too_few(enough: Option<u64>, found: &[SearchResult]) -> Option<&TooFew> {
+    let needs = |found: &&SearchResult| found.packed.map(|packed| packed.drives as u64) == enough;
+    found.iter().find(needs)?.fewer.as_ref()
 }
 
 /// Returns the report of all searches for one kind of drive. The first results are those of a drive
@@ -196,6 +212,7 @@ fn report(
         // The plan must be sufficient in every search, so the largest number counts.
         let enough = packed.as_ref().and_then(|_| *searches.iter().max()?);
         let needed_in = searches.iter().filter(|drives| **drives == enough).count();
+        let too_few = too_few(enough, found);
         let need = Need {
             scenario: script.name().to_owned(),
             drive: drive.name.clone(),
@@ -210,25 +227,39 @@ fn report(
             needed_in: enough.map(|_| needed_in),
             used: used.map(|used| used.mean),
             average_mb_per_s: over(&|p| p.average_mb_per_s).map(|average| average.mean),
+            average_asked_mb_per_s: asked.average,
+            limited_by: too_few.map(|too_few| too_few.lack.limit),
         };
-        let why = why(&need, found);
+        let why = too_few.map(|too_few| why(&need, too_few));
         PlanRow { need, used, why }
     });
     Ok(PlanReport {
         load: script.load().to_owned(),
         drive: format!("{}: {}", drive.name, drive.about),
         rows: rows.collect(),
-        notes: vec![
-            format!(
-                "Drives: the number on which every client's promise is kept in {} of 100 seconds in which it applies, clients dealt out in turn, \
-                 so that all kinds are on each drive, in every one of {} searches with other random numbers and other times of activity; each \
-                 search finds the least by doubling and halving. Needed in: the searches in which fewer were not enough.",
-                asked.keep, asked.repetitions
-            ),
-            "Used: bytes served, of what one sequential reader at full depth gets of that number of drives. Average: what a client gets while it is \
-             active, mean of all. Both are means of the searches, each with the drives that it found."
-                .into(),
-            "A policy without a number does not keep the promises even with a drive for each client. In virtual time; drives are models.".into(),
-        ],
+        notes: notes(asked),
     })
+}
+
+/// Returns the explanations of the figures.
+fn notes(asked: &search::SearchRequest<'_>) -> Vec<String> {
+    let mut notes = vec![
+        format!(
+            "Drives: the number on which every client's promise is kept in {} of 100 seconds in which it applies, clients dealt out in turn, \
+             so that all kinds are on each drive, in every one of {} searches with other random numbers and other times of activity; each \
+             search finds the least by doubling and halving. Needed in: the searches in which fewer were not enough.",
+            asked.keep, asked.repetitions
+        ),
+        "Used: bytes served, of what one sequential reader at full depth gets of that number of drives. Average: what a client gets while it is \
+         active, mean of all. Both are means of the searches, each with the drives that it found."
+            .into(),
+        "A policy without a number does not keep the promises even with a drive for each client. In virtual time; drives are models.".into(),
+    ];
+    notes.extend(asked.average.map(|average| {
+        format!(
+            "The average is required to be at least {} MB/s. Limited by: what fewer drives do not reach, a min or only the average.",
+            figure(average)
+        )
+    }));
+    notes
 }

@@ -11,7 +11,8 @@ use crate::judge;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir_config::Policy;
-use weir_measure::{PromiseSeconds, Record, TOTAL};
+use weir_measure::number::figure;
+use weir_measure::{NeedLimit, PromiseSeconds, Record, TOTAL};
 use weir_sim::{ClientSpec, SimError, SimRun};
 
 /// The parameters of the searches with one kind of drive.
@@ -22,6 +23,9 @@ pub(super) struct SearchRequest<'a> {
     pub(super) repetitions: u32,
     /// The percentage of seconds in which each promise must be kept, 1 to 100.
     pub(super) keep: u32,
+    /// The mean bandwidth of a client while it is active that is required, in MB/s. `None` if none
+    /// is.
+    pub(super) average: Option<f64>,
     /// The interrupt that ends all searches.
     pub(super) interrupt: &'a Interrupt,
 }
@@ -59,8 +63,22 @@ pub(super) struct SearchResult {
 #[derive(Debug, Clone)]
 pub(super) struct TooFew {
     pub(super) drives: usize,
-    /// The client whose promise is broken, and the extent.
+    pub(super) lack: Lack,
+}
+
+/// The reason why a number of drives is not sufficient.
+#[derive(Debug, Clone)]
+pub(super) struct Lack {
+    pub(super) limit: NeedLimit,
+    /// The client whose promise is broken and the extent, or the average that is not reached.
     pub(super) why: String,
+}
+
+impl Lack {
+    fn of_promise(why: String) -> Self {
+        let limit = NeedLimit::Min;
+        Self { limit, why }
+    }
 }
 
 /// Runs the searches for every policy and repetition, `jobs` in parallel. `done` receives the
@@ -125,15 +143,15 @@ fn run_search(
 /// largest insufficient number with the reason.
 fn search_result(
     clients: usize,
-    best: Option<Result<Packed, String>>,
-    last: Option<(usize, String)>,
+    best: Option<Result<Packed, Lack>>,
+    last: Option<(usize, Lack)>,
 ) -> SearchResult {
     let (packed, last) = match best {
         Some(Ok(packed)) => (Some(packed), last),
-        Some(Err(why)) => (None, Some((clients, why))),
+        Some(Err(lack)) => (None, Some((clients, lack))),
         None => (None, last),
     };
-    let fewer = last.map(|(drives, why)| TooFew { drives, why });
+    let fewer = last.map(|(drives, lack)| TooFew { drives, lack });
     SearchResult { packed, fewer }
 }
 
@@ -185,7 +203,7 @@ struct Search<'a> {
 
 /// The result of one drive. The error states whose promise is broken, or why the core refused the
 /// clients.
-type DriveResult = Result<DriveBandwidths, String>;
+type DriveResult = Result<DriveBandwidths, Lack>;
 
 /// The bandwidths on a drive whose promises are all kept.
 #[derive(Debug, Clone)]
@@ -206,8 +224,8 @@ impl<'a> Search<'a> {
     }
 
     /// Distributes the clients in turn to `drives` drives, and returns their bandwidths. The inner
-    /// error states whose promise is broken or refused.
-    fn pack(&mut self, drives: usize) -> Result<Result<Packed, String>, Failure> {
+    /// error states whose promise is broken or refused, or that the average is not reached.
+    fn pack(&mut self, drives: usize) -> Result<Result<Packed, Lack>, Failure> {
         let clients = self.asked.fleet.clients();
         let (mut total, mut average) = (0.0, 0.0);
         for drive in 0..drives {
@@ -225,7 +243,7 @@ impl<'a> Search<'a> {
             }
             let shared = match shared {
                 Ok(shared) => shared,
-                Err(why) => return Ok(Err(why)),
+                Err(lack) => return Ok(Err(lack)),
             };
             total += shared.total_mb_per_s;
             average = shared
@@ -233,10 +251,20 @@ impl<'a> Search<'a> {
                 .iter()
                 .fold(average, |sum, mb_per_s| sum + mb_per_s);
         }
+        let average = average / clients as f64;
+        if let Some(asked) = self.asked.average.filter(|asked| average < *asked) {
+            let why = format!(
+                "clients get an average of {} of {} MB/s while they are active, although every promise is kept",
+                figure(average),
+                figure(asked)
+            );
+            let limit = NeedLimit::Average;
+            return Ok(Err(Lack { limit, why }));
+        }
         Ok(Ok(Packed {
             drives,
             total_mb_per_s: total,
-            average_mb_per_s: average / clients as f64,
+            average_mb_per_s: average,
         }))
     }
 
@@ -251,7 +279,8 @@ impl<'a> Search<'a> {
             // few drives.
             Err(error @ SimError::Refused(_)) => {
                 let clients = sharers(members.len());
-                return Ok(Err(format!("{clients}, and {}", error.message_for(&part))));
+                let why = format!("{clients}, and {}", error.message_for(&part));
+                return Ok(Err(Lack::of_promise(why)));
             }
             other => other.map_err(|error| Failure::run(error.message_for(&part)))?,
         };
@@ -269,7 +298,8 @@ impl<'a> Search<'a> {
             let applied = (seconds.short, seconds.short + seconds.kept);
             let how = judge::promise::describe_broken(worst, applied);
             let clients = sharers(members.len());
-            return Ok(Err(format!("{clients}, and {} {how}", worst.client)));
+            let why = format!("{clients}, and {} {how}", worst.client);
+            return Ok(Err(Lack::of_promise(why)));
         }
         let active = |(record, client): (&&Record, &ClientSpec)| {
             // A client that pauses gets nothing during its pauses, so its mean is divided by the

@@ -88,6 +88,45 @@ fn promises_that_fit_twice_on_a_drive_take_half_as_many_drives() {
     );
 }
 
+/// With two clients on a drive of 100 MB/s, each of them gets 50 MB/s. With three drives for four
+/// clients, two clients have a drive each, so that the average is 75 MB/s.
+#[test]
+fn plan_keeps_an_average_too_and_says_which_of_both_limits() {
+    let scratch = Scratch::new();
+    scratch.file("flat.toml", DRIVE);
+    scratch.file("four.toml", CONTRACTS);
+    for (average, drives, limit, why) in [
+        ("45MB/s", 2, "min", "the contracts cannot be admitted"),
+        (
+            "60MB/s",
+            3,
+            "average",
+            "clients get an average of 50.00 of 60.00 MB/s",
+        ),
+    ] {
+        let line = format!("plan four.toml --policy contract --average {average} --json plan.json");
+        let said = run(&scratch, &line);
+        let lines = common::records(&scratch.read("plan.json"));
+        assert_eq!(lines[1]["drives"], json!(drives), "{}", said.out);
+        assert_eq!(lines[1]["limited_by"], json!(limit), "{}", said.out);
+        has(&said.out, "limited by");
+        let row = said.out.lines().find(|line| line.starts_with("contract"));
+        assert!(row.is_some_and(|row| row.ends_with(limit)), "{}", said.out);
+        let text = said.out.replace('\n', " ");
+        has(&text, &format!("Why {drives} drives under contract: with "));
+        has(&text, why);
+    }
+    // No number of drives gives more than a drive for each client.
+    let said = run(
+        &scratch,
+        "plan four.toml --policy contract --average 200MB/s --json -",
+    );
+    let lines = common::records(&said.out);
+    assert_eq!(lines[1]["drives"], json!(null));
+    assert_eq!(lines[1]["limited_by"], json!("average"));
+    assert_eq!(lines[1]["average_asked_mb_per_s"], json!(200.0));
+}
+
 /// Without a min in the elevator, admission refuses nothing, so the reason for the number of drives
 /// is a client that was short.
 #[test]

@@ -125,7 +125,14 @@ fn head(report: &PlanReport) -> String {
 }
 
 fn table(report: &PlanReport) -> ReportTable {
-    let mut table = ReportTable::new([
+    // A plan that counts only promises has only one possible limit.
+    let is_limited = |row: &PlanRow| row.need.average_asked_mb_per_s.is_some();
+    let limit = report
+        .rows
+        .iter()
+        .any(is_limited)
+        .then(|| Column::text("limited by"));
+    let columns = [
         Column::text("policy"),
         Column::number("drives"),
         Column::number("needed in").dropped(1),
@@ -133,7 +140,8 @@ fn table(report: &PlanReport) -> ReportTable {
         Column::number("used"),
         Column::number("average MB/s"),
         Column::number("of the least"),
-    ]);
+    ];
+    let mut table = ReportTable::new(columns.into_iter().chain(limit.clone()));
     let needs = || report.rows.iter().map(|row| &row.need);
     let least = needs().filter_map(|need| need.drives).min();
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
@@ -141,7 +149,7 @@ fn table(report: &PlanReport) -> ReportTable {
         let drives = need.drives.map(|d| d as f64);
         let sure = need.needed_in;
         let times = drives.zip(least).map(|(mine, least)| mine / least as f64);
-        table.row([
+        let row = [
             need.policy.clone(),
             or_dash(need.drives.map(|d| d.to_string())),
             or_dash(sure.map(|n| format!("{n} of {}", need.searches.len()))),
@@ -149,7 +157,12 @@ fn table(report: &PlanReport) -> ReportTable {
             or_dash(need.used.map(|used| format!("{:.0}%", used * 100.0))),
             or_dash(need.average_mb_per_s.map(figure)),
             or_dash(times.map(|t| format!("{t:.1}x"))),
-        ]);
+        ];
+        let limited = need.limited_by.map(|limit| limit.word().to_owned());
+        table.row(
+            row.into_iter()
+                .chain(limit.iter().map(|_| or_dash(limited.clone()))),
+        );
     }
     table
 }

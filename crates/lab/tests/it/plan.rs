@@ -2,7 +2,7 @@
 
 use crate::common::{assert_fits, assert_golden, assert_self_contained};
 use weir_lab::report::{PlanReport, PlanRow, plan_page, plan_table};
-use weir_measure::{Interval, Need};
+use weir_measure::{Interval, Need, NeedLimit};
 
 fn report() -> PlanReport {
     let row = |policy: &str, searches: &[Option<u64>], enough: Option<u64>, needed_in| {
@@ -24,6 +24,8 @@ fn report() -> PlanReport {
             needed_in,
             used: used.map(|used| used.mean),
             average_mb_per_s: enough.map(|drives| drives as f64 * 20.0),
+            average_asked_mb_per_s: None,
+            limited_by: None,
         };
         PlanRow {
             need,
@@ -48,6 +50,22 @@ fn report() -> PlanReport {
 fn the_table_fits_and_says_where_nothing_is_known() {
     assert_golden("plan.txt", &plan_table(&report(), 80));
     assert_fits(&[60, 80], |width| plan_table(&report(), width));
+}
+
+#[test]
+fn a_plan_with_an_average_shows_what_limits_each_policy() {
+    let mut report = report();
+    let limits = [None, Some(NeedLimit::Average), Some(NeedLimit::Min)];
+    for (row, limit) in report.rows.iter_mut().zip(limits) {
+        row.need.average_asked_mb_per_s = Some(50.0);
+        row.need.limited_by = limit;
+    }
+    let text = plan_table(&report, 90);
+    let ends = |policy: &str| text.lines().find(|l| l.starts_with(policy)).unwrap();
+    assert!(text.contains("limited by"), "{text}");
+    assert!(ends("a drive each").trim_end().ends_with('-'), "{text}");
+    assert!(ends("none").trim_end().ends_with("average"), "{text}");
+    assert!(ends("contract").trim_end().ends_with("min"), "{text}");
 }
 
 #[test]
