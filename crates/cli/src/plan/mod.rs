@@ -54,8 +54,8 @@ pub(crate) struct PlanOptions {
     /// applies
     #[arg(long, value_name = "N", default_value = "99", value_parser = |n: &str| whole::number(n, 1..=100))]
     keep: u32,
-    /// The mean bandwidth that clients must get while they are active, such as 50MB/s, in addition to
-    /// the promises [default: only the promises count]
+    /// The mean bandwidth that clients must get while they are active, such as 50MB/s, in addition
+    /// to the promises [default: only the promises count]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     average: Option<BytesPerSecond>,
     /// Number of searches, 1 to 10000, each with different random numbers and other times of

@@ -108,7 +108,7 @@ const fn budget(name: &'static str, counts: [usize; 5]) -> CrateBudget {
 const BUDGETS: [CrateBudget; 15] = [
     budget("cli", [27_245, 12_576, 0, 0, 0]),
     budget("config", [22_196, 16_751, 0, 0, 0]),
-    budget("core", [40_006, 23_390, 7, 0, 1]),
+    budget("core", [40_009, 23_393, 7, 0, 1]),
     budget("csi", [3_379, 2_801, 0, 0, 0]),
     budget("lab", [9_507, 6_877, 0, 0, 0]),
     budget("linux", [9_960, 7_394, 0, 0, 0]),

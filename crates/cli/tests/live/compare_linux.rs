@@ -120,10 +120,7 @@ fn linux_plays_on_a_loop_device_and_refuses_before_the_first_run() {
     }
     // Everything is as it was: the elevator, the cgroups, and the instances of tracefs.
     let settings = console.lines().find(|line| line.starts_with("settings: "));
-    assert_eq!(
-        settings.map(str::trim_end),
-        Some("settings: [none] mq-deadline kyber bfq")
-    );
+    assert_eq!(settings.map(str::trim_end), Some("settings: [none] bfq"));
     let lines = |name: &str| {
         let text = String::from_utf8(ran.files[name].clone()).expect("it is JSON");
         let lines = text
