@@ -35,7 +35,7 @@ const INTERROGATIVES: [&str; 9] = [
 const NAMES_OF_SEVERAL: usize = 54;
 
 /// Lines of all documents that are longer than [`COLUMNS`].
-const LONG_IN_DOCUMENTS: usize = 2_737;
+const LONG_IN_DOCUMENTS: usize = 2_739;
 
 /// Directories whose files a test or a program finds by listing them.
 const LISTED: [&str; 17] = [
@@ -106,7 +106,7 @@ const fn budget(name: &'static str, counts: [usize; 5]) -> CrateBudget {
 
 /// Crates by name.
 const BUDGETS: [CrateBudget; 15] = [
-    budget("cli", [27_245, 12_576, 0, 0, 0]),
+    budget("cli", [27_257, 12_576, 0, 0, 0]),
     budget("config", [22_196, 16_751, 0, 0, 0]),
     budget("core", [40_009, 23_393, 7, 0, 1]),
     budget("csi", [3_379, 2_801, 0, 0, 0]),

@@ -54,6 +54,7 @@ pub(crate) struct FigurePlace {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RunAggregate {
     Least,
+    Most,
     /// The value in the middle, or the lower one of two.
     Median,
     /// The largest value divided by the smallest.
@@ -95,22 +96,34 @@ impl CompareArguments {
 
     /// Returns the command line that plays the runs.
     fn line(&self) -> String {
-        let mut line = format!("compare {}", self.scenario);
-        let mut add = |option: &str, value: &str| line.extend([" ", option, " '", value, "'"]);
-        // Drives and policies of these tests are in files next to this one.
+        // Scenarios, drives and policies of these tests are in files next to this one.
         let here = root().join("crates/cli/tests/it/published");
+        let place = |name: &String| match name.strip_prefix("./") {
+            Some(file) => here.join(file).display().to_string(),
+            None => name.clone(),
+        };
+        let mut line = format!("compare '{}'", place(&self.scenario));
+        let mut add = |option: &str, value: &str| line.extend([" ", option, " '", value, "'"]);
         for (option, names) in [("--drive", &self.drives), ("--policy", &self.policies)] {
-            for name in names {
-                let file = name.strip_prefix("./");
-                let file = file.map(|file| here.join(file).display().to_string());
-                add(option, file.as_ref().unwrap_or(name));
-            }
+            names.iter().for_each(|name| add(option, &place(name)));
         }
         self.cases.iter().for_each(|case| add("--case", case));
         let mut limit = |option, n: Option<u32>| n.iter().for_each(|n| add(option, &n.to_string()));
         limit("--repetitions", self.repetitions);
         limit("--seconds", self.seconds);
         line
+    }
+
+    /// Returns the scenario in Markdown, and the drives that are files of these tests.
+    pub(crate) fn called(&self) -> String {
+        let name = |of: &String| {
+            let of = of.trim_start_matches("./").trim_end_matches(".toml");
+            format!("`{of}`")
+        };
+        let files = self.drives.iter().filter(|drive| drive.starts_with("./"));
+        let drives: Vec<String> = files.map(name).collect();
+        let on = if drives.is_empty() { "" } else { " on " };
+        format!("{}{on}{}", name(&self.scenario), drives.join(", "))
     }
 }
 
@@ -306,6 +319,7 @@ fn over_runs(runs: &[(f64, f64)], cell: &FigurePlace) -> f64 {
             runs.iter().map(|run| run.0 * run.1).sum::<f64>() / all
         }
         Some(RunAggregate::Least) => least,
+        Some(RunAggregate::Most) => most,
         Some(RunAggregate::Median) => {
             let middle = runs.get(runs.len().saturating_sub(1) / 2);
             middle.expect("no run is below the bound").0
