@@ -38,7 +38,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use weir_config::Setting;
 use weir_config::scenario::{Suite, suite};
-use weir_lab::report::{SuiteReport, compare_page, compare_table, suite_page};
+use weir_lab::report::{
+    CompareReport, SuiteReport, compare_page, compare_table, suite_page, suite_scores,
+};
 use weir_measure::to_line;
 use work::{Cell, ComparisonPlan, PlayedCells, PlayedPlans, RunOutcome};
 
@@ -46,7 +48,7 @@ use work::{Cell, ComparisonPlan, PlayedCells, PlayedPlans, RunOutcome};
 #[derive(Debug, Args)]
 pub(crate) struct CompareOptions {
     /// The load: the name of a scenario (see `weir scenarios`), a scenario file, or a job file of
-    /// fio (.fio). A suite (s-suite) plays several scenarios for one page
+    /// fio (.fio). A suite (s-suite, scores) plays several scenarios for one page
     scenario: String,
     /// A drive: a name (see `weir drives`) or a profile file. Can be repeated [default: the drives
     /// of the scenario]
@@ -133,11 +135,23 @@ impl CompareOptions {
             }
             Ok(script)
         });
+        // A suite can have drives and policies that replace those of its scenarios.
+        let or_suite = |stated: &[String], of: fn(&Suite) -> &'static [&'static str]| {
+            let all = suite
+                .filter(|_| stated.is_empty())
+                .map(of)
+                .unwrap_or_default();
+            let all = all.iter().map(|name| (*name).to_owned());
+            stated.iter().cloned().chain(all).collect::<Vec<String>>()
+        };
         Ok(Comparison {
             scripts: scripts.collect::<Result<_, _>>()?,
-            drives: once::find_all(&self.drives, drives::find)?,
+            drives: once::find_all(&or_suite(&self.drives, |suite| suite.drives), drives::find)?,
             cases: self.cases.clone(),
-            policies: once::find_all(&self.policies, policies::find)?,
+            policies: once::find_all(
+                &or_suite(&self.policies, |suite| suite.policies),
+                policies::find,
+            )?,
             repetitions: self.repetitions,
             seconds: self.seconds,
             jobs: self.jobs.count(),
@@ -217,12 +231,14 @@ fn show(
     if let (Some(missing), Some(first)) = (missing, reports.first_mut()) {
         first.notes.insert(0, missing);
     }
+    let of_suite = |suite: &Suite, parts: &[CompareReport]| SuiteReport {
+        name: suite.name.into(),
+        about: suite.about.into(),
+        parts: parts.to_vec(),
+        scored: suite.scored,
+    };
     let page = || match suite {
-        Some(suite) => suite_page(&SuiteReport {
-            name: suite.name.into(),
-            about: suite.about.into(),
-            parts: reports.clone(),
-        }),
+        Some(suite) => suite_page(&of_suite(suite, &reports)),
         None => compare_page(&reports[0]),
     };
     let records = || all.iter().map(|cells| lines(cells)).collect();
@@ -232,7 +248,8 @@ fn show(
             let head = suite.map(|_| format!("# {}\n\n", report.scenario));
             head.unwrap_or_default() + &compare_table(report, output::width())
         });
-        tables.collect::<Vec<_>>().join("\n")
+        let scores = suite.and_then(|s| suite_scores(&of_suite(s, &reports), output::width()));
+        tables.chain(scores).collect::<Vec<_>>().join("\n")
     };
     files.write(page, [&records, &states], tables)
 }

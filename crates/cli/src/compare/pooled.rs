@@ -21,6 +21,8 @@ pub(super) struct PooledRuns {
     /// The mean bandwidth of all clients together, in MB/s.
     pub(super) total_mb_per_s: f64,
     pub(super) target_mb_per_s: f64,
+    /// Jain's index of the clients' bandwidths relative to their shares, as the mean of the runs.
+    pub(super) fairness: Option<f64>,
     /// The fraction (0 to 1) of the time in which the drive was busy.
     pub(super) busy: Option<f64>,
     /// The mean number of commands in the drive during the first repetition.
@@ -143,6 +145,7 @@ impl PooledRuns {
             spread: RunSpread::of(outcomes, target),
             total_mb_per_s: mean(&mut records().filter(|r| r.client == TOTAL)),
             target_mb_per_s: mean(&mut of_target()),
+            fairness: fairness(outcomes),
             busy: busy(outcomes),
             depth: depth.map(|d| d.depth.iter().sum::<f64>() / d.depth.len() as f64),
             rings: rings(outcomes),
@@ -177,6 +180,29 @@ fn rings(outcomes: &[RunOutcome]) -> Option<RingsPerSecond> {
         guest_percent: mean(|r| r.guest_percent),
         backend_percent: mean(|r| r.backend_percent),
     })
+}
+
+/// Returns the mean of Jain's index over the runs. `None` if a run has no bandwidth.
+fn fairness(outcomes: &[RunOutcome]) -> Option<f64> {
+    let each = outcomes.iter().map(|outcome| {
+        let clients = outcome.scenario.clients.iter().enumerate();
+        let parts = clients.filter_map(|(at, client)| {
+            let record = outcome.records.iter().find(|r| r.client == client.name)?;
+            let share = f64::from(outcome.scenario.contract(at).share);
+            Some(record.bandwidth_mb_per_s / share)
+        });
+        jain(&parts.collect::<Vec<f64>>())
+    });
+    let each: Vec<f64> = each.collect::<Option<_>>()?;
+    (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64)
+}
+
+/// Returns the fairness index of Jain, Chiu and Hawe (1984): the square of the sum, divided by the
+/// number and by the sum of squares. It is 1 for equal parts, and 1 / n if one of n has everything.
+fn jain(parts: &[f64]) -> Option<f64> {
+    let sum: f64 = parts.iter().sum();
+    let squares: f64 = parts.iter().map(|part| part * part).sum();
+    (squares > 0.0).then(|| sum * sum / (parts.len() as f64 * squares))
 }
 
 /// Returns the mean fraction of busy time over all repetitions, or `None` if it is unknown in one

@@ -95,6 +95,7 @@ fn one(
                 of_none: pooled.mean_us().zip(none).map(|(mine, none)| mine / none),
                 target_mb_per_s: pooled.target_mb_per_s,
                 total_mb_per_s: pooled.total_mb_per_s,
+                fairness: pooled.fairness,
                 busy: pooled.busy,
                 parts_us: pooled.split.0.to_vec(),
                 why: if plan.on[cell.on].knows_waits() {

@@ -460,9 +460,16 @@ fn documented_requests_to_a_server_succeed() {
 fn short(words: &[String]) -> Option<Vec<String>> {
     let has = |word: &str| words.iter().any(|w| w == word);
     // These scenarios have too many requests for this test.
-    let is_long = ["ring", "coalescing", "storm", "s-suite", "services"]
-        .map(has)
-        .contains(&true);
+    let is_long = [
+        "ring",
+        "coalescing",
+        "storm",
+        "s-suite",
+        "scores",
+        "services",
+    ]
+    .map(has)
+    .contains(&true);
     let (least, length): (_, &[&str]) = match words.get(1)?.as_str() {
         "compare" => (3, &["--seconds", "1", "--repetitions", "1"]),
         "plan" => (

@@ -25,7 +25,7 @@ mod table;
 pub use alike::alike;
 pub use compare::{
     CompareReport, ComparedCell, ComparedClient, ComparedDrive, ComparedFigure, ComparedOverTime,
-    ComparedRow, PAGE_BYTES, SuiteReport, compare_page, compare_table, suite_page,
+    ComparedRow, PAGE_BYTES, SuiteReport, compare_page, compare_table, suite_page, suite_scores,
 };
 pub use demo::{DemoReport, PolicyResult, demo_page, demo_table};
 pub use plan::{PlanReport, PlanRow, plan_page, plan_table};

@@ -396,6 +396,7 @@ fn the_page_of_a_suite_has_its_plots_and_is_self_contained() {
             name: "suite".into(),
             about: "invented & short".into(),
             parts: vec![report(), part],
+            scored: false,
         });
         assert_self_contained(&page);
         page

@@ -6,13 +6,14 @@ mod clients;
 mod page;
 mod plots;
 mod rows;
+mod scores;
 mod states;
 mod suite;
 mod table;
 
 pub use clients::{ComparedClient, ComparedRow};
 pub use page::{PAGE_BYTES, compare_page};
-pub use suite::{SuiteReport, suite_page};
+pub use suite::{SuiteReport, suite_page, suite_scores};
 pub use table::compare_table;
 
 /// The results of a comparison: the contents of its tables and its page.
@@ -78,6 +79,9 @@ pub struct ComparedCell {
     /// The time that the target's mean request spent in each of [`CompareReport::parts`], in
     /// microseconds.
     pub parts_us: Vec<f64>,
+    /// Jain's index of the clients' bandwidths relative to their shares, as the mean of the
+    /// repetitions: from 1 divided by the number of clients to 1. `None` without bandwidth.
+    pub fairness: Option<f64>,
     /// The results of every client.
     pub clients: Vec<ComparedClient>,
     /// The clients that fall short of a promise or starve, with the amount. There is a phrase for

@@ -1,7 +1,7 @@
 //! The page of several comparisons, as one self-contained file, with the plots of the S suite.
 
 use super::plots::looks;
-use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows};
+use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows, scores};
 use crate::report::html::{HtmlPage, PageBlock, PageSection};
 use crate::report::svg::{Along, Chart, ChartMark, Ink, MarkShape};
 use crate::report::table::named;
@@ -15,6 +15,14 @@ pub struct SuiteReport {
     pub about: String,
     /// The results of each comparison.
     pub parts: Vec<CompareReport>,
+    /// True if the suite has scores, which then come first on the page.
+    pub scored: bool,
+}
+
+/// Returns the scores of a suite as text of at most `width` columns. `None` for a suite without
+/// scores.
+pub fn suite_scores(report: &SuiteReport, width: usize) -> Option<String> {
+    report.scored.then(|| scores::text(&report.parts, width))
 }
 
 /// Writes all comparisons on one self-contained HTML page, with stacked bars of bandwidth and the
@@ -23,7 +31,12 @@ pub fn suite_page(report: &SuiteReport) -> String {
     let loads = report.parts.iter();
     let loads = loads.map(|part| (part.scenario.clone(), part.load.clone()));
     let played = vec![PageBlock::Terms(loads.collect())];
-    let mut sections = vec![PageSection::new("What is played", played)];
+    let mut sections = if report.scored {
+        scores::sections(&report.parts)
+    } else {
+        Vec::new()
+    };
+    sections.push(PageSection::new("What is played", played));
     let mut notes: Vec<String> = Vec::new();
     for part in &report.parts {
         sections.extend(part.drives.iter().map(|on| drive(part, on)));

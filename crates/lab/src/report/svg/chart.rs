@@ -80,6 +80,8 @@ pub enum MarkShape {
         /// True if the line is dashed, in the colour of text.
         dashed: bool,
     },
+    /// Dots (x, y) over a quantity.
+    Dots(Vec<(f64, f64)>),
     /// A bar in each group, or a dot on a log scale. `None` without a value.
     Bars(Vec<Option<Bar>>),
     /// The values of single runs in each group: a tick for each, and a dot at their median.
@@ -180,6 +182,7 @@ impl Chart {
                 MarkShape::Line { points, .. } => values.extend(points.iter().map(|p| p.1)),
                 MarkShape::Band(points) => values.extend(points.iter().flat_map(|p| [p.1, p.2])),
                 MarkShape::Rule { value, .. } => values.push(*value),
+                MarkShape::Dots(dots) => values.extend(dots.iter().map(|dot| dot.1)),
                 MarkShape::Bars(bars) => values.extend(bars.iter().flatten().flat_map(Bar::values)),
                 MarkShape::Runs(groups) => values.extend(groups.iter().flatten()),
                 MarkShape::Parts(_) => {}
@@ -222,6 +225,7 @@ impl Chart {
         let places = self.marks.iter().flat_map(|mark| match &mark.shape {
             MarkShape::Line { points, .. } => points.iter().map(|p| p.0).collect(),
             MarkShape::Band(points) => points.iter().map(|p| p.0).collect(),
+            MarkShape::Dots(dots) => dots.iter().map(|p| p.0).collect(),
             _ => Vec::new(),
         });
         let at = at.or_else(|| ends(places.filter(|x| usable(*x))));
@@ -235,7 +239,7 @@ impl Chart {
         // Areas first, then lines by their pattern, and rules on top.
         marks.sort_by_key(|mark| match mark.shape {
             MarkShape::Line { dash, .. } => 1 + dash,
-            MarkShape::Rule { .. } => usize::MAX,
+            MarkShape::Rule { .. } | MarkShape::Dots(_) => usize::MAX,
             _ => 0,
         });
         for mark in marks {
@@ -246,6 +250,13 @@ impl Chart {
                     let at = y.place(*value);
                     let class = mark.line_class().unwrap_or_default();
                     canvas.line(&class, (frame.left, at), (frame.right, at));
+                }
+                MarkShape::Dots(dots) => {
+                    for dot in dots {
+                        let said = format!("{} at {}", figure(dot.1), figure(dot.0));
+                        let tip = self.tip("", mark, &said);
+                        canvas.dot(mark.ink, (x.place(dot.0), y.place(dot.1)), DOT, &tip);
+                    }
                 }
                 MarkShape::Bars(_) | MarkShape::Runs(_) | MarkShape::Parts(_) => {}
             }
@@ -386,6 +397,9 @@ fn write_band(canvas: &mut Canvas, ink: Ink, points: &[(f64, f64, f64)], (x, y):
     let ink = ink.class();
     canvas.put(format_args!("<path class=\"band {ink}\" d=\"{path}Z\"/>\n"));
 }
+
+/// The radius of a dot over a quantity, in pixels.
+const DOT: f64 = 6.0;
 
 /// The minimum width of a point of a line, in pixels.
 const POINT_WIDTH: f64 = 2.2;
