@@ -204,6 +204,7 @@ mod tests {
             spread: RunSpread::default(),
             total_mb_per_s,
             target_mb_per_s,
+            fairness: None,
             depth: Some(31.0),
             busy: Some(0.97),
             rings: None,

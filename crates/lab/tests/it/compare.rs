@@ -33,6 +33,7 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
         of_none: Some(mean / none),
         target_mb_per_s: 4096.0 / mean,
         total_mb_per_s: 500.0,
+        fairness: None,
         busy: Some(0.97),
         parts_us: vec![0.0, mean * 0.1, 0.0, mean * 0.7, mean * 0.2],
         why: format!("It is so under {policy} <beside {case}>."),

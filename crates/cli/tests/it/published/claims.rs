@@ -323,7 +323,7 @@ impl PublishedClaim {
     fn scenarios(&self, runs: &BTreeMap<String, CompareArguments>) -> String {
         let cells = self.figures.iter().map(|figure| figure.at.or(&self.of));
         let runs = cells.map(|cell| &runs[&cell.run.expect("it was played")]);
-        let mut names: Vec<String> = runs.map(|run| run.called()).collect();
+        let mut names: Vec<String> = runs.map(CompareArguments::called).collect();
         names.dedup();
         names.join(", ")
     }

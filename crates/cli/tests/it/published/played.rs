@@ -105,7 +105,9 @@ impl CompareArguments {
         let mut line = format!("compare '{}'", place(&self.scenario));
         let mut add = |option: &str, value: &str| line.extend([" ", option, " '", value, "'"]);
         for (option, names) in [("--drive", &self.drives), ("--policy", &self.policies)] {
-            names.iter().for_each(|name| add(option, &place(name)));
+            for name in names {
+                add(option, &place(name));
+            }
         }
         self.cases.iter().for_each(|case| add("--case", case));
         let mut limit = |option, n: Option<u32>| n.iter().for_each(|n| add(option, &n.to_string()));

@@ -1,8 +1,8 @@
 //! Scores: four figures by which policies can be compared, from the comparisons of a suite.
 //!
-//! The four are the desiderata of isol-bench ("Does Linux Provide Performance Isolation for NVMe
-//! SSDs?", IISWC 2025): little overhead, proportional fairness, priority without a loss of
-//! utilisation, and a prompt reaction to bursts.
+//! The four are the desiderata of isol-bench (a study of isolation in Linux, IISWC 2025): little
+//! overhead, proportional fairness, priority without a loss of utilisation, and a prompt reaction
+//! to bursts.
 
 use super::rows::factor;
 use super::{CompareReport, ComparedCell, ComparedDrive};
@@ -53,7 +53,9 @@ struct PolicyScore {
 pub(super) fn text(parts: &[CompareReport], width: usize) -> String {
     let mut text = String::new();
     for drive in drives(parts) {
-        text += &format!("# scores on {drive}\n\n");
+        text += "# scores on ";
+        text += &drive;
+        text += "\n\n";
         text += &table(&scores(parts, &drive)).text(width);
         text += "\n";
     }
