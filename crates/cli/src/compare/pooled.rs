@@ -184,7 +184,7 @@ fn rings(outcomes: &[RunOutcome]) -> Option<RingsPerSecond> {
 
 /// Returns the mean of Jain's index over the runs. `None` if a run has no bandwidth.
 fn fairness(outcomes: &[RunOutcome]) -> Option<f64> {
-    let each = outcomes.iter().map(|outcome| {
+    mean_of_all(outcomes.iter().map(|outcome| {
         let clients = outcome.scenario.clients.iter().enumerate();
         let parts = clients.filter_map(|(at, client)| {
             let record = outcome.records.iter().find(|r| r.client == client.name)?;
@@ -192,9 +192,7 @@ fn fairness(outcomes: &[RunOutcome]) -> Option<f64> {
             Some(record.bandwidth_mb_per_s / share)
         });
         jain(&parts.collect::<Vec<f64>>())
-    });
-    let each: Vec<f64> = each.collect::<Option<_>>()?;
-    (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64)
+    }))
 }
 
 /// Returns the fairness index of Jain, Chiu and Hawe (1984): the square of the sum, divided by the
@@ -205,12 +203,15 @@ fn jain(parts: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (parts.len() as f64 * squares))
 }
 
-/// Returns the mean fraction of busy time over all repetitions, or `None` if it is unknown in one
-/// of them.
+/// Returns the mean fraction of busy time over all repetitions, if each has one.
 fn busy(outcomes: &[RunOutcome]) -> Option<f64> {
-    let parts = outcomes.iter().map(|o| judge::busy(&o.records));
-    let parts = parts.collect::<Option<Vec<f64>>>()?;
-    (!parts.is_empty()).then(|| parts.iter().sum::<f64>() / parts.len() as f64)
+    mean_of_all(outcomes.iter().map(|o| judge::busy(&o.records)))
+}
+
+/// Returns the mean, or `None` if there is no value or if one is unknown.
+fn mean_of_all(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values = values.collect::<Option<Vec<f64>>>()?;
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 impl TargetPromise {

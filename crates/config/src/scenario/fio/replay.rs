@@ -52,16 +52,6 @@ const IGNORED: &[&str] = &[
 /// The options that have an effect in `fio` and are not supported together with a recorded load.
 const REFUSED: &[&str] = &["rate", "rate_iops", "rate_process", "thinktime"];
 
-/// The options that require a recorded load.
-const OPTIONS: &[&str] = &[
-    "replay_no_stall",
-    "replay_time_scale",
-    "replay_scale",
-    "replay_align",
-    "replay_redirect",
-    "replay_skip",
-];
-
 /// Reads the recorded load of a job. `None` if the job has none, or after a problem.
 pub(super) fn replay(
     doc: &mut Document<'_>,
@@ -70,7 +60,7 @@ pub(super) fn replay(
     traces: &TraceFiles,
 ) -> Option<JobReplay> {
     let Some(line) = section.get("read_iolog") else {
-        for name in OPTIONS {
+        for name in TraceOptions::KEYS {
             section.note(notes, name, (true, "has no effect without read_iolog"));
         }
         return None;

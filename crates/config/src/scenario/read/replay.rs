@@ -42,14 +42,7 @@ pub(super) fn trace<'a>(
 ) -> Option<Arc<Trace>> {
     let options = options(doc, table);
     let Some(entry) = table.entry("read_iolog") else {
-        for key in [
-            "replay_no_stall",
-            "replay_time_scale",
-            "replay_scale",
-            "replay_align",
-            "replay_redirect",
-            "replay_skip",
-        ] {
+        for key in TraceOptions::KEYS {
             let help = "set read_iolog, for example read_iolog = \"database.iolog\"";
             table.refuse(doc, key, (true, "requires read_iolog", help));
         }

@@ -39,6 +39,18 @@ pub(super) struct TraceOptions {
     pub(super) skip: Vec<TraceKind>,
 }
 
+impl TraceOptions {
+    /// The options in job files of fio and the keys of a client. They require `read_iolog`.
+    pub(super) const KEYS: [&str; 6] = [
+        "replay_no_stall",
+        "replay_time_scale",
+        "replay_scale",
+        "replay_align",
+        "replay_redirect",
+        "replay_skip",
+    ];
+}
+
 /// A kind of request in a recorded load, by its word in `replay_skip`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum TraceKind {
