@@ -1,14 +1,13 @@
 //! Volumes with a shared minimum: the reported part is in force until it lapses, whatever a reload
 //! changes.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_measure::promise::PromisedRate;
 use weir_serve::{HeldPart, PartUsage, VolumeFigures};
 
 use crate::server::client::serve;
-use crate::tools::TestSite;
+use crate::tools::{TestSite, until};
 use crate::tools::metrics::MetricsSnapshot;
 
 const DRIVE: &str = "drive.d.capacity = { read = \"100MB/s\", write = \"100MB/s\" }\n\
@@ -25,11 +24,15 @@ fn shared(min: &str) -> String {
 }
 
 fn held(min: u64, part: f64, ms: u64) -> HeldPart {
+    held_until(min, part, Instant::now() + Duration::from_millis(ms))
+}
+
+fn held_until(min: u64, part: f64, until: Instant) -> HeldPart {
     HeldPart {
         min,
         min_iops: 0,
         part,
-        until: Instant::now() + Duration::from_millis(ms),
+        until,
         lapses: 3,
     }
 }
@@ -47,10 +50,11 @@ fn promised(bench: &TestSite) -> Option<u64> {
 
 #[test]
 fn a_shared_min_is_promised_only_while_a_part_is_held() {
+    let before_start = Instant::now();
     let bench = serve(&shared("40MB/s"));
     assert_eq!((promised(&bench), figures(&bench).part), (None, Some(0.0)));
     let parts = bench.server.parts();
-    let used = parts.hold("v", held(10_000_000, 0.25, 400)).unwrap();
+    let used = parts.hold("v", held(10_000_000, 0.25, 60_000)).unwrap();
     assert_eq!(used, Some(PartUsage::default()));
     assert_eq!(promised(&bench), Some(10_000_000));
     let metrics = MetricsSnapshot::of(&bench.server);
@@ -58,11 +62,14 @@ fn a_shared_min_is_promised_only_while_a_part_is_held() {
     assert!((metrics.sum("weir_gateway_part", of_v) - 0.25).abs() < 1e-9);
     // The lapses of `held` are passed through to the metrics.
     assert!((metrics.sum("weir_gateway_lease_lost_total", of_v) - 3.0).abs() < 1e-9);
-    thread::sleep(Duration::from_millis(450));
-    assert_eq!((promised(&bench), figures(&bench).part), (None, Some(0.0)));
-    // A part that has already lapsed, and a volume that does not exist.
-    parts.hold("v", held(10_000_000, 0.25, 0)).unwrap();
+    parts.hold("v", held(10_000_000, 0.25, 50)).unwrap();
+    until("the part lapses", || promised(&bench).is_none());
+    assert_eq!(figures(&bench).part, Some(0.0));
+    // A part that lapsed before the server started, and so before the shard's current turn began.
+    let lapsed = held_until(10_000_000, 0.25, before_start);
+    parts.hold("v", lapsed).unwrap();
     assert_eq!(promised(&bench), None);
+    // A volume that does not exist.
     assert_eq!(parts.hold("w", held(1, 1.0, 400)), Ok(None));
     assert!(bench.server.shutdown());
     assert!(parts.hold("v", held(1, 1.0, 400)).is_err());
