@@ -3,7 +3,7 @@
 use super::{Reservation, Reservations, is_outstanding};
 use crate::admission::PROMISABLE;
 use crate::cx::Cx;
-use crate::elevator::contract::constants::{HEADROOM, LEAD_MAX};
+use crate::elevator::contract::constants::LEAD_MAX;
 use crate::elevator::contract::unit::Bytes;
 use crate::group::Groups;
 use crate::list::NIL;
@@ -30,7 +30,7 @@ impl Reservations {
             assert_eq!(urgent, waits && r.realtime, "group {group}");
             // A reservation is served ahead up to the maximum lead, and by the piece that exceeds
             // it. Its headroom may have been smaller then, but never smaller than this.
-            let ahead = LEAD_MAX + r.time_with(HEADROOM, PIECE_MAX, 1);
+            let ahead = LEAD_MAX + r.time_with(0, PIECE_MAX, 1);
             assert!(
                 r.kept_until <= cx.now + ahead,
                 "group {group} is too far ahead: {r:?}"

@@ -8,11 +8,12 @@
 use super::Reservation;
 use super::slope::{FULL, Slope};
 use crate::elevator::contract::constants::{
-    HIDDEN, HIDDEN_TIMES, INTERFERENCE_MAX, OWN_RISE, PAUSES_PART, REACHABLE_PART,
+    HEADROOM, HIDDEN, HIDDEN_TIMES, INTERFERENCE_MAX, OWN_RISE, PAUSES_PART, REACHABLE_PART,
 };
 use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::Cost;
+use crate::time::mul_div_floor;
 use crate::{Op, Span};
 
 /// The learned latency of a client's requests.
@@ -26,6 +27,8 @@ pub(super) struct RequestLatency {
     pub(super) interference: u64,
     /// The same ratio for a drive whose latency varies on its own.
     pub(super) slope: Slope,
+    /// The part of the promised rate that is reserved in addition, in 64ths.
+    pub(super) headroom: u64,
     /// True if the client pauses for too long between its requests to reach its promise. Then the
     /// promise is judged only while it has requests.
     pub(super) pauses: bool,
@@ -41,6 +44,7 @@ impl RequestLatency {
         solo: Span::ZERO,
         interference: FULL,
         slope: Slope::NONE,
+        headroom: HEADROOM,
         pauses: false,
         reachable: true,
         drive_limited: false,
@@ -90,8 +94,24 @@ impl Reservation {
         if drive.kind.varies {
             l.slope.add(ahead, time);
         }
+        self.latency.headroom = self.headroom(drive.kind);
         self.judge_reach(drive.kind.seeks);
         hidden
+    }
+
+    /// Returns the headroom of the reservation in 64ths. It uses up at most half of the time that
+    /// the promise leaves next to the client's own latency. With more, the client would count as
+    /// late at all times, and others would get nothing, although the promise is kept.
+    fn headroom(&self, kind: &DriveKind) -> u64 {
+        let (l, period) = (&self.latency, self.demand.period.as_nanos());
+        let usual = l.slope.headroom();
+        let promised = mul_div_floor(period, 64 + l.headroom, 64);
+        let allowed = Span::from_nanos(promised) - self.demand.arrivals.think();
+        if kind.may_seek || kind.varies || l.solo > allowed {
+            return usual;
+        }
+        let (left, both) = (allowed - l.solo, allowed + l.solo);
+        usual.min(mul_div_floor(left.as_nanos(), 64, both.as_nanos().max(1)))
     }
 
     /// Decides whether an idle drive would keep the promise. If it would not, either the client's

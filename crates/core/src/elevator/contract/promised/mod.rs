@@ -201,7 +201,7 @@ impl Reservation {
     /// Returns the time that this service takes at the promised rate plus the headroom.
     #[inline]
     fn time_for(&self, bytes: Bytes, requests: u64) -> Span {
-        self.time_with(self.latency.slope.headroom(), bytes, requests)
+        self.time_with(self.latency.headroom, bytes, requests)
     }
 
     /// Returns the time that this service takes at (64 + `headroom`) / 64 of the promised rate.
