@@ -78,10 +78,10 @@ pub(super) fn sections(parts: &[CompareReport]) -> Vec<PageSection> {
 
 const READING: &str = "Overhead: the part of the throughput under none that is lost, in the worst case of throughput. Fairness: Jain's index of bandwidths \
                        relative to weights, from 1 divided by the number of clients to 1: by weight in the worst case of fairness, by pattern for a random \
-                       reader among sequential ones, by direction for a reader of 4 KiB among writers of 128 KiB, both in equal-weights. Utilisation and \
-                       priority: the throughput relative to that under none, and the target's bandwidth, as means of the cases of bandwidth-latency. Front: \
-                       no other policy has more of both. Burst: the time of a program's start next to others, relative to that on an idle drive, in the \
-                       worst case of startup.";
+                       reader among sequential ones, by direction for a reader of 4 KiB among writers of 128 KiB, both in equal-weights. Of none (utilisation) \
+                       and priority: the throughput relative to that under none, and the target's bandwidth, as means of the cases of bandwidth-latency. \
+                       Front: no other policy has more of both. Burst: the time of a program's start next to others, relative to that on an idle drive, in \
+                       the worst case of startup; - if a start did not end within the run.";
 
 const FRONT: &str = "A policy to the right leaves less of the drive unused, and a policy further up gives the target more. The line joins the policies of the \
                      Pareto front.";
@@ -203,7 +203,7 @@ fn table(scores: &[PolicyScore]) -> ReportTable {
         Column::number("by\nweight"),
         Column::number("by\npattern"),
         Column::number("by\ndirection"),
-        Column::number("utili-\nsation"),
+        Column::number("of\nnone"),
         Column::number("priority\nMB/s"),
         Column::text("front"),
         Column::number("burst"),
