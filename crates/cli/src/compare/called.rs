@@ -2,7 +2,7 @@
 //! comparisons with it.
 
 use super::on::{self, RunPlace};
-use super::runs;
+use super::runs::EarlyEnd;
 use super::work::{self, ComparisonPlan};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -45,12 +45,8 @@ impl Comparison {
     pub fn play(&self, interrupt: &Interrupt) -> Result<Vec<Record>, Failure> {
         let plans = self.plans(&Arc::new(vec![RunPlace::Sim]))?;
         let played = work::play(&plans, self.jobs, interrupt, &mut WorkProgress::silent())?;
-        if let Some(failed) = played.failed {
-            return Err(failed);
-        }
-        let missing = runs::missing(&plans, &played.cells);
-        if let Some((signal, missing)) = interrupt.signal().zip(missing) {
-            return Err(Failure::Interrupted(signal, missing));
+        if let Some(early) = EarlyEnd::find(&plans, &played.cells, played.failed, interrupt) {
+            return Err(early.reason);
         }
         let runs = played
             .cells

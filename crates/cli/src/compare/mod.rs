@@ -33,6 +33,7 @@ use crate::scenario;
 use crate::unkept;
 use crate::whole;
 use clap::Args;
+use runs::EarlyEnd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -187,9 +188,8 @@ pub(crate) fn run(options: &CompareOptions) -> Result<(), Failure> {
     let PlayedPlans { cells: all, failed } = play(name, &plans, comparison.jobs, interrupt)?;
     // A failure or an interrupt ends the runs early. The results so far are shown, and the missing
     // runs are named.
-    let missing = runs::missing(&plans, &all);
-    let note = missing.as_deref();
-    let note = note.map(|missing| runs::note(missing, failed.as_ref()));
+    let early = EarlyEnd::find(&plans, &all, failed, interrupt);
+    let note = early.as_ref().and_then(|early| early.note.clone());
     let count: usize = all.iter().flatten().map(|(_, runs)| runs.len()).sum();
     let shown = match count {
         0 => Ok(()),
@@ -197,18 +197,16 @@ pub(crate) fn run(options: &CompareOptions) -> Result<(), Failure> {
     };
     let took = began.elapsed().as_secs_f64();
     let took = format!("{count} runs in {took:.1} s");
-    let interrupted = interrupt.signal().zip(missing);
-    let interrupted = interrupted.map(|(signal, mut missing)| {
-        if options.check {
-            missing += "; --check is not judged for an incomplete run";
+    if let Some(EarlyEnd { mut reason, .. }) = early {
+        if let Failure::Interrupted(_, missing) = &mut reason
+            && options.check
+        {
+            *missing += "; --check is not judged for an incomplete run";
         }
-        Failure::Interrupted(signal, missing)
-    });
-    if let Some(early) = failed.or(interrupted) {
         output::print_message(&took);
         // Even if the partial results could be written, the exit status must tell that they are
         // incomplete.
-        return Err(early.beside(shown));
+        return Err(reason.beside(shown));
     }
     shown?;
     let checked = options.check.then(|| check(&plans, &all));

@@ -4,12 +4,35 @@
 use super::on::RunPlace;
 use super::work::{Cell, ComparisonPlan, PlayedCells, RunOutcome};
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
-/// Returns the note on the [missing] runs of a comparison, which a failure or an interrupt has
-/// ended early.
-pub(super) fn note(missing: &str, failed: Option<&Failure>) -> String {
-    let how = failed.map_or("Interrupted", |_| "A run failed");
-    format!("{how}: {missing}.")
+/// The early end of a comparison, by a run that failed or by an interrupt.
+#[derive(Debug)]
+pub(super) struct EarlyEnd {
+    /// The failure of the command.
+    pub(super) reason: Failure,
+    /// A note on the missing runs, for tables and pages. `None` if all runs were made.
+    pub(super) note: Option<String>,
+}
+
+impl EarlyEnd {
+    /// Returns the early end of the comparison that has the results `all`. `None` if all runs
+    /// succeeded.
+    pub(super) fn find(
+        plans: &[ComparisonPlan],
+        all: &[PlayedCells],
+        failed: Option<Failure>,
+        interrupt: &Interrupt,
+    ) -> Option<Self> {
+        let missing = missing(plans, all);
+        let how = failed.as_ref().map_or("Interrupted", |_| "A run failed");
+        let note = missing.as_ref().map(|missing| format!("{how}: {missing}."));
+        let interrupted = interrupt.signal().zip(missing);
+        let interrupted =
+            interrupted.map(|(signal, missing)| Failure::Interrupted(signal, missing));
+        let reason = failed.or(interrupted)?;
+        Some(Self { reason, note })
+    }
 }
 
 /// Returns a description of the runs that a failure or an interrupt has prevented, or `None` if all

@@ -10,8 +10,9 @@ mod storage;
 
 use super::on::serve::LiveServers;
 use super::on::{self, RunPlace};
+use super::runs::EarlyEnd;
 use super::work::{ComparisonPlan, PlayedPlans};
-use super::{lines, play, runs};
+use super::{lines, play};
 use crate::drive;
 use crate::drives;
 use crate::failure::Failure;
@@ -188,21 +189,18 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     let interrupt = leftovers.interrupt();
     let plans = [plan];
     let PlayedPlans { cells: all, failed } = play(plans[0].script.name(), &plans, JOBS, interrupt)?;
-    let missing = runs::missing(&plans, &all);
+    let early = EarlyEnd::find(&plans, &all, failed, interrupt);
     let mut shown = Ok(());
     if !all[0].is_empty() {
         let mut report = report::report(&plans[0], &all[0]);
-        if let Some(missing) = &missing {
-            let note = runs::note(missing, failed.as_ref());
+        if let Some(note) = early.as_ref().and_then(|early| early.note.clone()) {
             report.notes.insert(0, note);
         }
         let table = || demo_table(&report, output::width(), options.all);
         shown = files.write(|| demo_page(&report), [&|| lines(&all[0])], table);
     }
-    let interrupted = interrupt.signal().zip(missing);
-    let interrupted = interrupted.map(|(signal, missing)| Failure::Interrupted(signal, missing));
-    match failed.or(interrupted) {
-        Some(early) => Err(early.beside(shown)),
+    match early {
+        Some(early) => Err(early.reason.beside(shown)),
         None => shown,
     }
 }

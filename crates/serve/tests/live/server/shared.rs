@@ -7,8 +7,8 @@ use weir_measure::promise::PromisedRate;
 use weir_serve::{HeldPart, PartUsage, VolumeFigures};
 
 use crate::server::client::serve;
-use crate::tools::{TestSite, until};
 use crate::tools::metrics::MetricsSnapshot;
+use crate::tools::{TestSite, until};
 
 const DRIVE: &str = "drive.d.capacity = { read = \"100MB/s\", write = \"100MB/s\" }\n\
     gateways.etcd = [\"http://127.0.0.1:1\"]\n";
