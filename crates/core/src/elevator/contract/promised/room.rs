@@ -17,8 +17,8 @@
 
 use super::{PromiseLoad, Reservation, Reservations};
 use crate::elevator::contract::constants::{
-    BUSY_PIECES, DEADLINE_MAX, INTERFERENCE_MAX, LEAD_MAX, LEAD_PIECES, LEFT_LIMITED, LEFT_ON_TIME,
-    LOOKED_AT, PIECE_PARTS, REALTIME_OWN, SECOND, SLICE, STRICT, VARIES,
+    BUSY_PIECES, DEADLINE_MAX, HELD_MAX, INTERFERENCE_MAX, LEAD_MAX, LEAD_PIECES, LEFT_LIMITED,
+    LEFT_ON_TIME, LOOKED_AT, PIECE_PARTS, REALTIME_OWN, SECOND, SLICE, STRICT, VARIES,
 };
 use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::unit::{Bytes, Cost};
@@ -272,12 +272,23 @@ impl Reservations {
         let starts = starts.take_while(|&g| self.forest.key(g) < limit);
         realtime.chain(starts).find(|&g| {
             let r = &self.table[g as usize];
+            if query.behind != NIL && self.has_long_flush(now, r) {
+                return false;
+            }
             let room = r.room(now, self.late, query, self.is_waited_for(r));
             // A realtime client limits pieces only. Hidden work counts only for a min.
             let hidden = if r.realtime { Cost::ZERO } else { query.hidden };
             let others = query.flight.saturating_sub(r.in_drive.cost) + hidden;
             !room.holds(others, query.cost) && !self.is_within(query.group, g)
         })
+    }
+
+    /// Returns true if the client waits only for a flush, which has run for longer than
+    /// [`HELD_MAX`]. It no longer delays other promises, because a flush that writes back a large
+    /// cache takes seconds.
+    fn has_long_flush(&self, now: Instant, r: &Reservation) -> bool {
+        let waits = r.requests() == 0 && self.is_waited_for(r);
+        waits && now.since(r.demand.last_seen) > HELD_MAX
     }
 
     /// Returns the largest cost of a piece that a member of `group` may send. `None` if there is no

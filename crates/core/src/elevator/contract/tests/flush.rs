@@ -219,3 +219,18 @@ fn readers_do_not_delay_the_flush_of_a_client_that_is_behind() {
     let busy = syncs * (20 * FLUSH + WRITE) + reads * READ;
     assert!(busy >= 4 * SECOND * 95 / 100, "{busy}");
 }
+
+#[test]
+fn a_long_flush_of_a_promised_client_delays_no_other_promise() {
+    // A flush takes 2 s, during which the drive serves everything else.
+    let clients = [SYNCS.with(min(50_000)), SMALL.with(min(5_000_000))];
+    let last_flushes = SerialDrive {
+        free: 0,
+        flush: 2 * SECOND,
+        last: Some(BTreeMap::new()),
+    };
+    let kept = play_on(last_flushes, keeping(), &clients, 9);
+    // Each flush delays the reader for 0.3 s, so that at least 0.7 of each second remain.
+    kept.host.assert_rate(1, 10..90, 5_000_000 * 7 / 10);
+    assert!(kept.done(0) >= 4, "{} syncs", kept.done(0));
+}
