@@ -129,11 +129,12 @@ fn a_realtime_client_starves_no_other_client() {
 #[test]
 fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
     let tried = run_found("realtime-latency");
-    // The max is 60 MB/s. The first second contains the rounds in which the drive is learned, and
-    // requests of other clients are not cut.
+    // The max is 60 MB/s. The random reads of 64 KiB are not cut, because another drive would read
+    // ahead for their parts, and a realtime client may lack 2 % for that. The first second contains
+    // the rounds in which the drive is learned, and no request of another client is cut in them.
     let seconds = &tried.trial.contract.clients[0].seconds;
-    assert!(seconds[0] >= 58_500_000, "{seconds:?}");
-    assert!(seconds[1..].iter().all(|&s| s >= 59_400_000), "{seconds:?}");
+    assert!(seconds[0] >= 57_600_000, "{seconds:?}");
+    assert!(seconds[1..].iter().all(|&s| s >= 58_800_000), "{seconds:?}");
     let [ratio] = tried.outcome.latency[..] else {
         panic!("one realtime client");
     };
@@ -367,6 +368,13 @@ fn pieces_are_not_cut_where_that_makes_the_drive_do_less() {
     // With pieces of 32 KiB it was a third.
     let total = tried.outcome.total.expect("somebody got something");
     assert!(total >= 0.8, "{total:.3} of none");
+}
+
+#[test]
+fn random_reads_are_not_cut_into_what_looks_sequential_to_the_drive() {
+    let tried = run_found("random-reads-not-cut");
+    tried.assert_kept();
+    tried.assert_total();
 }
 
 #[test]

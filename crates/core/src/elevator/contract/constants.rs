@@ -92,6 +92,11 @@ constants! {
         /// limit of the smallest size to which pieces are cut.
         FAR_BYTES: u64 = 32 << 10, "bytes",
             "as the limit, a quarter: P +3, R +1, L +1, T -1, B -3; four times: T -3, B -2";
+        /// A read of at most this size is not cut, because a drive may take the parts for a
+        /// sequential stream, and read ahead in vain.
+        WHOLE_READ: u32 = 64 << 10, "bytes",
+            "without the rule, four random readers on a drive that reads 1 MiB ahead get 15 instead \
+             of 110 % of their throughput under `none`";
         /// Pieces are not cut to a size whose transfer takes less than this many times the cost per
         /// request.
         EFFICIENT: u64 = 4, "times", "without the rule: P +3, R +1, T +2, B -2";

@@ -2,7 +2,7 @@
 //! that they must wait for.
 
 use super::Contracts;
-use super::constants::{GRAIN, HELD_MAX, PIECE_MAX, REALTIME_LAG, YIELD};
+use super::constants::{GRAIN, HELD_MAX, PIECE_MAX, REALTIME_LAG, WHOLE_READ, YIELD};
 use super::learned::cost::Locality;
 use super::promised::DispatchQuery;
 use super::unit::{Cost, ShareEntity};
@@ -36,7 +36,12 @@ impl Contracts {
         limit: Cost,
     ) -> Option<u32> {
         let op = live.request.op;
-        if !matches!(op, Op::Read | Op::Write) || self.model.is_new() {
+        let may_cut = match op {
+            Op::Read => live.request.length > WHOLE_READ,
+            Op::Write => true,
+            _ => false,
+        };
+        if !may_cut || self.model.is_new() {
             return None;
         }
         // Pieces of a realtime client are limited by `PIECE_MAX` only.
