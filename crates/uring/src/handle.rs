@@ -29,6 +29,8 @@ struct SharedDescriptor {
     /// True if the driver can copy only from and to a process's own memory, not from registered
     /// buffers.
     unregistered: bool,
+    /// True if the descriptor had `O_NONBLOCK` when the handle was created.
+    nonblocking: bool,
 }
 
 impl Handle {
@@ -67,12 +69,15 @@ impl Handle {
     }
 
     fn with(fd: OwnedFd, unregistered: bool) -> Self {
+        let flags = rustix::fs::fcntl_getfl(&fd);
+        let nonblocking = flags.is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
         Self(Rc::new(SharedDescriptor {
             fd,
             receiving: Cell::new(false),
             sending: Cell::new(false),
             more: Cell::new(false),
             unregistered,
+            nonblocking,
         }))
     }
 
@@ -117,6 +122,10 @@ impl Handle {
 
     pub(crate) fn accepts_registered_buffers(&self) -> bool {
         !self.0.unregistered
+    }
+
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.0.nonblocking
     }
 
     pub(crate) fn set_more(&self, more: bool) {

@@ -25,6 +25,8 @@ pub struct Operation {
     pub(crate) cancelled: bool,
     /// True if the operation that is queued next must not begin before this one is complete.
     pub(crate) linked: bool,
+    /// True if the operation is a send or a signal whose success need not end a wait.
+    pub(crate) quiet: bool,
 }
 
 /// The value that a signal adds to an eventfd. It is static, because the kernel reads it while the
@@ -70,12 +72,19 @@ impl Operation {
             done: 0,
             cancelled: false,
             linked: false,
+            quiet: false,
         }
     }
 
     /// Makes the operation that is queued next wait until this one is complete.
     pub(crate) fn linked(mut self) -> Self {
         self.linked = true;
+        self
+    }
+
+    /// Permits the ring to return the operation's success after a wait that other events end.
+    pub(crate) fn quiet(mut self) -> Self {
+        self.quiet = true;
         self
     }
 
@@ -108,6 +117,7 @@ impl Operation {
         RingCompletion {
             user: self.user,
             result,
+            quiet: self.quiet && result.is_ok(),
             payload: self.payload,
         }
     }
@@ -133,12 +143,15 @@ impl Operation {
         outcome: Result<usize, Errno>,
     ) -> Option<Result<usize, Errno>> {
         // Only the first attempt carries the link, so the next operation is independent of the
-        // following attempts.
+        // following attempts. The others also wait for their socket, so they are not quiet.
         self.linked = false;
+        let quiet = std::mem::take(&mut self.quiet);
         let bytes = match outcome {
             // Results of a command are defined by the driver.
             outcome if matches!(self.kind, OperationKind::Command(_)) => return Some(outcome),
             Err(Errno::INTR) if !self.cancelled => return None,
+            // There was no room for a single byte, or the driver always waits for room.
+            Err(Errno::AGAIN | Errno::OPNOTSUPP) if quiet && !self.cancelled => return None,
             // A worker thread of the kernel reports a cancellation in this way.
             Err(Errno::INTR) => return Some(Err(Errno::CANCELED)),
             // The end of the file is not aligned. With `O_DIRECT`, a read from that position is
@@ -256,6 +269,16 @@ mod tests {
         let mut write = operation(WRITE, 4096);
         assert_eq!(write.advance(Ok(100)), None);
         assert_eq!(write.advance(Err(Errno::INVAL)), Some(Err(Errno::INVAL)));
+    }
+
+    #[test]
+    fn a_quiet_send_without_room_is_continued_as_an_ordinary_one() {
+        for error in [Errno::AGAIN, Errno::OPNOTSUPP] {
+            let mut send = operation(OperationKind::Send, 100).quiet();
+            assert_eq!(send.advance(Err(error)), None);
+            assert!(!send.quiet);
+            assert_eq!(send.advance(Err(error)), Some(Err(error)));
+        }
     }
 
     #[test]

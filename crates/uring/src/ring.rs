@@ -133,6 +133,26 @@ pub trait Ring {
         ))
     }
 
+    /// Sends like [`Ring::send`], for a caller that does not wait for the success.
+    ///
+    /// If the socket has room for all bytes when the operation is submitted, its completion does
+    /// not end a wait of [`Ring::submit_and_wait`]. It can be popped after the wait, and
+    /// [`RingCompletion::quiet`] is true. In all other cases, and for a ring that uses poll(2), the
+    /// operation behaves as if it had been queued with [`Ring::send`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`Ring::send`].
+    fn send_quietly(
+        &mut self,
+        user: u64,
+        to: &Handle,
+        segments: Vec<Segment>,
+    ) -> Result<OpId, RejectedOperation> {
+        let payload = Payload::Segments(segments);
+        self.queue(Operation::new(user, to, OperationKind::Send, payload).quiet())
+    }
+
     /// Reads the file at `offset` (bytes) into the window of a [`Buf`], several of them in order,
     /// or a guest's memory.
     ///
@@ -259,6 +279,18 @@ pub trait Ring {
         ))
     }
 
+    /// Signals like [`Ring::signal`], for a caller that does not wait for the success.
+    ///
+    /// If the descriptor is non-blocking and has room, the completion is as quiet as that of
+    /// [`Ring::send_quietly`].
+    ///
+    /// # Errors
+    ///
+    /// Rejected if the ring is full.
+    fn signal_quietly(&mut self, user: u64, event: &Handle) -> Result<OpId, RejectedOperation> {
+        self.queue(Operation::new(user, event, OperationKind::Signal, Payload::None).quiet())
+    }
+
     /// Sends a command to the driver of a device (`IORING_OP_URING_CMD`). The driver completes it
     /// at any time, with a value that it defines.
     ///
@@ -311,10 +343,10 @@ pub trait Ring {
     /// Starts the queued operations and waits until a completion can be popped, the waker is used
     /// or the timeout expires.
     ///
-    /// Does not wait if there are completions already. The timeout has a resolution of a nanosecond
-    /// (see [`precise_timers`](crate::precise_timers)). `None` waits without a limit, and zero does
-    /// not wait. The call may return early without a completion, after a signal or an internal
-    /// step.
+    /// Does not wait if there are completions already, other than quiet ones. The timeout has a
+    /// resolution of a nanosecond (see [`precise_timers`](crate::precise_timers)). `None` waits
+    /// without a limit, and zero does not wait. The call may return early without a completion,
+    /// after a signal or an internal step.
     ///
     /// # Errors
     ///
@@ -322,7 +354,7 @@ pub trait Ring {
     /// be used afterwards.
     fn submit_and_wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// Returns true if a completion can be popped without waiting.
+    /// Returns true if a completion is there that keeps [`Ring::submit_and_wait`] from waiting.
     fn is_ready(&mut self) -> bool;
 
     /// Returns the next completion, if one has arrived.
@@ -414,6 +446,9 @@ pub struct RingCompletion {
     pub user: u64,
     /// The number of bytes transferred, or the error of the system.
     pub result: Result<usize, Errno>,
+    /// True for a success that did not end a wait ([`Ring::send_quietly`]). The operation had
+    /// completed when the wait began.
+    pub quiet: bool,
     /// The buffers of the operation.
     pub payload: Payload,
 }

@@ -46,8 +46,16 @@ pub struct UringRing {
     registration: Registration,
     registered: RegisteredRange,
     capacity: usize,
-    /// True if the kernel accepts receives that wait for their socket first.
-    polls: bool,
+    /// True in [`Mode::Deferred`]. The kernel then accepts receives that wait for their socket
+    /// first, and sends without a completion if they succeed.
+    deferred: bool,
+    /// True if the operation that was queued last delays the next one.
+    links: bool,
+    /// Quiet operations that were put into the submission queue, in their order.
+    quiet: VecDeque<OpId>,
+    /// The number of operations, from the front of `quiet`, that the kernel has executed. Those
+    /// without a completion have succeeded.
+    executed: usize,
     enter: EnterFlags,
     waker: RingWaker,
     woken: bool,
@@ -79,9 +87,8 @@ impl UringRing {
         let places = config.in_flight + 1;
         let ring = setup::ring(places as u32, modes).map_err(RingOpenError::Uring)?;
         let (registration, registered) = setup::register(&ring, &arena, config.registered_bytes);
-        // The flag for receives exists since Linux 5.19, and that of the ring since 6.0. The latter
-        // can be queried.
-        let polls = ring.params().is_setup_single_issuer();
+        // Only this mode has a single issuer, which can be queried.
+        let deferred = ring.params().is_setup_single_issuer();
         let mut ring = Self {
             enter: setup::enter_flags(&ring),
             ring,
@@ -91,7 +98,10 @@ impl UringRing {
             registration,
             registered,
             capacity: config.in_flight,
-            polls,
+            deferred,
+            links: false,
+            quiet: VecDeque::new(),
+            executed: 0,
             waker,
             woken: false,
             given_up: VecDeque::new(),
@@ -141,7 +151,36 @@ impl UringRing {
         // move, because the table does not grow. Dropping the ring frees the table only when
         // nothing is in flight, and forgetting the ring frees nothing at all. A payload consists of
         // buffers, each of which keeps its mapping, and of vectors that no code here changes.
-        unsafe { self.ring.submission().push(&entry) }.is_ok()
+        let pushed = unsafe { self.ring.submission().push(&entry) }.is_ok();
+        if pushed
+            && let QueuedEntry::Operation(id) = queued
+            && self.is_quiet(id)
+        {
+            self.quiet.push_back(id);
+        }
+        pushed
+    }
+
+    /// Returns true if the operation is quiet and has not completed.
+    fn is_quiet(&mut self, id: OpId) -> bool {
+        let operation = self.table.get(id).and_then(|slot| slot.operation.as_ref());
+        operation.is_some_and(|operation| operation.quiet)
+    }
+
+    /// Returns the success of a quiet operation. All completions of the kernel must have been
+    /// popped, because a failure is one of them.
+    fn pop_quiet(&mut self) -> Option<RingCompletion> {
+        // The failure may be among completions that the kernel has no room for.
+        while self.executed > 0 && !self.ring.submission().cq_overflow() {
+            self.executed -= 1;
+            let id = self.quiet.pop_front()?;
+            if self.is_quiet(id) {
+                let operation = self.table.remove(id)?;
+                let total = operation.total;
+                return Some(operation.completed(Ok(total)));
+            }
+        }
+        None
     }
 
     fn is_linked(&mut self, queued: QueuedEntry) -> bool {
@@ -159,7 +198,7 @@ impl UringRing {
             QueuedEntry::Operation(id) => {
                 let slot = self.table.get(id)?;
                 let operation = slot.operation.as_mut()?;
-                entry::build(operation, &mut slot.extra, &self.registered, self.polls)
+                entry::build(operation, &mut slot.extra, &self.registered, self.deferred)
                     .user_data(id.name)
             }
             QueuedEntry::Cancellation(id) => opcode::AsyncCancel::new(id.name)
@@ -254,10 +293,16 @@ impl Ring for UringRing {
         self.table.len() - 1 + self.given_up.len()
     }
 
-    fn queue(&mut self, operation: Operation) -> Result<OpId, RejectedOperation> {
+    fn queue(&mut self, mut operation: Operation) -> Result<OpId, RejectedOperation> {
         if let Err(reason) = operation.check() {
             return Err(operation.rejected(reason));
         }
+        // The kernel executes a linked operation later, and then the success must be seen. It
+        // always waits for an eventfd that blocks.
+        let waits =
+            matches!(operation.kind, OperationKind::Signal) && !operation.handle.is_nonblocking();
+        operation.quiet &= self.deferred && !self.links && !waits;
+        self.links = operation.linked;
         let inserted = self.table.insert(operation);
         let id = inserted.map_err(|operation| operation.rejected(RejectReason::Full))?;
         self.push(QueuedEntry::Operation(id));
@@ -313,6 +358,9 @@ impl Ring for UringRing {
             }
             self.enter(0, None)?;
         }
+        if self.ring.submission().is_empty() {
+            self.executed = self.quiet.len();
+        }
         Ok(())
     }
 
@@ -325,7 +373,9 @@ impl Ring for UringRing {
             return Some(completion);
         }
         loop {
-            let entry = self.ring.completion().next()?;
+            let Some(entry) = self.ring.completion().next() else {
+                return self.pop_quiet();
+            };
             let outcome = match entry.result() {
                 result @ 0.. => Ok(result as usize),
                 errno => Err(Errno::from_raw_os_error(-errno)),

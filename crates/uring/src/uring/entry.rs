@@ -15,6 +15,10 @@ const ARENA: u16 = 0;
 /// The flag `IORING_RECVSEND_POLL_FIRST` (Linux 5.19).
 const POLL_FIRST: u16 = 1;
 
+/// The flag `MSG_DONTWAIT` of a quiet send. The kernel then executes the send while it submits the
+/// entry, and never afterwards. A quiet signal has `RWF_NOWAIT` for the same reason.
+const DONTWAIT: u32 = RecvFlags::DONTWAIT.bits();
+
 /// The structures that the kernel reads in addition to the payload. They stay in place while the
 /// operation is in flight, and the next operation in the same slot reuses the vector.
 pub(crate) struct EntryMemory {
@@ -67,7 +71,7 @@ pub(super) fn build(
     let entry = match operation.kind {
         // A socket that was found empty usually still is, and trying it first costs a failing call.
         OperationKind::Recv(fill) => receive(fd, wire, fill, polls && !operation.handle.has_more()),
-        OperationKind::Send => send(fd, wire),
+        OperationKind::Send => send(fd, wire, operation.quiet),
         OperationKind::Wake => read(fd, wire, 0, registered),
         OperationKind::Read { offset } => read(fd, wire, offset + done, registered),
         OperationKind::Write { offset, sync } => write(fd, wire, offset + done, sync, registered),
@@ -82,11 +86,7 @@ pub(super) fn build(
             .offset(offset)
             .mode(mode.flags().bits().cast_signed())
             .build(),
-        OperationKind::Signal => opcode::Write::new(fd, ONE.as_ptr(), ONE.len() as u32)
-            // The offset −1 stands for the current position, because an eventfd or a pipe has no
-            // other.
-            .offset(u64::MAX)
-            .build(),
+        OperationKind::Signal => signal(fd, operation.quiet),
         // The flags are those of libc, because the width of rustix's flags depends on its backend.
         OperationKind::PollReadable => {
             opcode::PollAdd::new(fd, libc::POLLIN.unsigned_abs().into()).build()
@@ -95,10 +95,10 @@ pub(super) fn build(
             .cmd(command.bytes)
             .build(),
     };
-    if operation.linked {
-        return entry.flags(squeue::Flags::IO_LINK);
-    }
-    entry
+    let mut flags = squeue::Flags::empty();
+    flags.set(squeue::Flags::IO_LINK, operation.linked);
+    flags.set(squeue::Flags::SKIP_SUCCESS, operation.quiet);
+    entry.flags(flags)
 }
 
 /// Collects the windows of the payload, without the bytes that are already transferred.
@@ -141,9 +141,12 @@ fn receive(
     }
 }
 
-fn send(fd: types::Fd, wire: &mut EntryMemory) -> squeue::Entry {
-    // With MSG_WAITALL, the kernel continues short sends itself (Linux 5.19 and later).
-    let flags = SendFlags::NOSIGNAL.bits() | RecvFlags::WAITALL.bits();
+fn send(fd: types::Fd, wire: &mut EntryMemory, quiet: bool) -> squeue::Entry {
+    // With MSG_WAITALL, the kernel continues short sends itself (Linux 5.19 and later). If it may
+    // not wait, it reports a short send as a failure with the number of bytes sent (Linux 6.1 and
+    // later, `io_sendrecv_fail`), so that only a complete send has no completion.
+    let waits = if quiet { DONTWAIT } else { 0 };
+    let flags = SendFlags::NOSIGNAL.bits() | RecvFlags::WAITALL.bits() | waits;
     if let Some((start, bytes)) = wire.single() {
         opcode::Send::new(fd, start, bytes)
             .flags(flags.cast_signed())
@@ -153,6 +156,19 @@ fn send(fd: types::Fd, wire: &mut EntryMemory) -> squeue::Entry {
             .flags(flags)
             .build()
     }
+}
+
+fn signal(fd: types::Fd, quiet: bool) -> squeue::Entry {
+    let waits = if quiet {
+        ReadWriteFlags::NOWAIT.bits().cast_signed()
+    } else {
+        0
+    };
+    opcode::Write::new(fd, ONE.as_ptr(), ONE.len() as u32)
+        // The offset −1 stands for the current position, because an eventfd or a pipe has no other.
+        .offset(u64::MAX)
+        .rw_flags(waits)
+        .build()
 }
 
 fn read(

@@ -14,6 +14,7 @@ on_both_rings!(
     a_mapping_lives_until_its_last_operation_has_ended,
     events_are_signalled_and_taken,
     an_event_that_is_full_is_waited_for,
+    a_quiet_signal_has_a_completion,
 );
 
 const PAGE: u64 = 4096;
@@ -116,6 +117,30 @@ fn events_are_signalled_and_taken(mut ring: AnyRing) {
     }
     let file = Handle::from_shared(memory(PAGE));
     assert!(file.take_event().is_err(), "no eventfd");
+}
+
+fn a_quiet_signal_has_a_completion(mut ring: AnyRing) {
+    for flags in [EventfdFlags::CLOEXEC, EventfdFlags::NONBLOCK] {
+        let event = Handle::from_shared(eventfd(0, flags).unwrap());
+        let other = Handle::from_shared(eventfd(1, EventfdFlags::CLOEXEC).unwrap());
+        ring.signal_quietly(1, &event).unwrap();
+        ring.poll_readable(2, &other).unwrap();
+        let mut all = [next(&mut ring), next(&mut ring)].map(|done| (done.user, done.quiet));
+        all.sort_unstable();
+        let quiet = matches!(ring, AnyRing::Uring(_)) && flags == EventfdFlags::NONBLOCK;
+        assert_eq!(all, [(1, quiet), (2, false)]);
+        assert_eq!(event.take_event(), Ok(true));
+    }
+    // The counter is at its maximum, so that the signal waits until it is taken.
+    let full = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+    rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    let full = Handle::from_shared(full);
+    ring.signal_quietly(3, &full).unwrap();
+    pending(&mut ring);
+    assert_eq!(full.take_event(), Ok(true));
+    let done = next(&mut ring);
+    assert_eq!((done.result, done.quiet), (Ok(0), false));
+    assert_eq!(full.take_event(), Ok(true));
 }
 
 fn an_event_that_is_full_is_waited_for(mut ring: AnyRing) {

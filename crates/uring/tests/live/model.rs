@@ -199,9 +199,9 @@ proptest! {
     }
 }
 
-/// Random sends, each with a number of bytes and the length of its segments.
-fn sends() -> impl Strategy<Value = Vec<(usize, usize)>> {
-    proptest::collection::vec((1..150_000usize, 1..40_000usize), 1..6)
+/// Random sends, each with a number of bytes, the length of its segments, and true if it is quiet.
+fn sends() -> impl Strategy<Value = Vec<(usize, usize, bool)>> {
+    proptest::collection::vec((1..150_000usize, 1..40_000usize, any::<bool>()), 1..6)
 }
 
 /// Builds segments of the stream's bytes from `at` on, as many as fit into the arena. Returns them
@@ -254,9 +254,10 @@ proptest! {
         let (mut sent, mut received) = (0, 0);
         let (mut sending, mut receiving): (bool, Option<OpId>) = (false, None);
         while sending || received < sent || !sends.is_empty() {
-            if !sending && let Some((bytes, piece)) = sends.pop_front() {
+            if !sending && let Some((bytes, piece, quiet)) = sends.pop_front() {
                 let (segments, end) = segments(&ring, sent, bytes, piece);
-                sending = !segments.is_empty() && ring.send(0, &from, segments).is_ok();
+                let send = if quiet { AnyRing::send_quietly } else { AnyRing::send };
+                sending = !segments.is_empty() && send(&mut ring, 0, &from, segments).is_ok();
                 if sending {
                     sent = end;
                 }

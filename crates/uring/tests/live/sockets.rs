@@ -12,6 +12,8 @@ on_both_rings!(
     the_end_of_the_stream_is_zero_bytes,
     a_reply_is_a_header_and_data,
     tcp_works_as_well,
+    a_quiet_send_has_a_completion,
+    a_quiet_send_without_room_is_continued,
     a_peer_that_went_is_an_error,
     a_socket_has_at_most_one_operation_per_direction,
     a_pending_receive_is_cancelled,
@@ -159,13 +161,70 @@ fn tcp_works_as_well(mut ring: AnyRing) {
     assert!(reader.join().unwrap() == pattern(2_000_000));
 }
 
+fn a_quiet_send_has_a_completion(mut ring: AnyRing) {
+    let (socket, mut peer) = pair();
+    let echo = std::thread::spawn(move || {
+        let mut bytes = [0; 1000];
+        peer.read_exact(&mut bytes).unwrap();
+        peer.write_all(&bytes).unwrap();
+        bytes
+    });
+    recv(&mut ring, 1, &socket, 1000, FillMode::All);
+    pending(&mut ring);
+    ring.send_quietly(2, &socket, segments(&ring, 1000))
+        .unwrap();
+    if matches!(ring, AnyRing::Uring(_)) {
+        // The wait lasts until the peer has received the bytes and has replied.
+        ring.submit_and_wait(None).unwrap();
+        assert_eq!(ring.pop().map(|received| received.user), Some(1));
+        let sent = ring.pop().unwrap();
+        assert_eq!((sent.user, sent.result, sent.quiet), (2, Ok(1000), true));
+        assert_eq!(sent.payload.bytes(), 1000);
+    } else {
+        let mut all = [next(&mut ring), next(&mut ring)].map(|done| (done.user, done.quiet));
+        all.sort_unstable();
+        assert_eq!(all, [(1, false), (2, false)]);
+    }
+    assert_eq!(ring.in_flight(), 0);
+    assert_eq!(echo.join().unwrap()[..], pattern(1000));
+}
+
+fn a_quiet_send_without_room_is_continued(mut ring: AnyRing) {
+    for fills in [false, true] {
+        let (socket, mut peer) = pair();
+        let mut before = 0;
+        if fills {
+            // The socket has no room for a single byte.
+            let flags = rustix::net::SendFlags::DONTWAIT;
+            while let Ok(bytes) = rustix::net::send(&socket, &[7; 4096], flags) {
+                before += bytes;
+            }
+        }
+        ring.send_quietly(1, &socket, segments(&ring, 1_000_000))
+            .unwrap();
+        pending(&mut ring);
+        let reader = std::thread::spawn(move || {
+            let mut all = vec![0; before + 1_000_000];
+            peer.read_exact(&mut all).unwrap();
+            all.split_off(before)
+        });
+        // The completion of the rest ends a wait.
+        let sent = next(&mut ring);
+        assert_eq!((sent.result, sent.quiet), (Ok(1_000_000), false));
+        assert!(reader.join().unwrap() == pattern(1_000_000));
+    }
+}
+
 fn a_peer_that_went_is_an_error(mut ring: AnyRing) {
     let (socket, peer) = pair();
     drop(peer);
-    ring.send(0, &socket, segments(&ring, 100_000)).unwrap();
-    let sent = next(&mut ring);
-    assert_eq!(sent.result, Err(Errno::PIPE));
-    assert_eq!(sent.payload.bytes(), 100_000);
+    for send in [AnyRing::send, AnyRing::send_quietly] {
+        let segments = segments(&ring, 100_000);
+        send(&mut ring, 0, &socket, segments).unwrap();
+        let sent = next(&mut ring);
+        assert_eq!((sent.result, sent.quiet), (Err(Errno::PIPE), false));
+        assert_eq!(sent.payload.bytes(), 100_000);
+    }
 }
 
 fn a_socket_has_at_most_one_operation_per_direction(mut ring: AnyRing) {
