@@ -40,6 +40,9 @@ pub struct UringRing {
     ring: IoUring,
     /// The operations that the kernel uses. The table is freed only when nothing is in flight.
     table: ManuallyDrop<OperationTable<EntryMemory>>,
+    /// Receives that are put into the submission queue after the other operations, so that answers
+    /// leave first.
+    receives: VecDeque<OpId>,
     /// Entries that did not fit into the submission queue.
     backlog: VecDeque<QueuedEntry>,
     arena: Arena,
@@ -93,6 +96,7 @@ impl UringRing {
             enter: setup::enter_flags(&ring),
             ring,
             table: ManuallyDrop::new(OperationTable::new(places)),
+            receives: VecDeque::with_capacity(places),
             backlog: VecDeque::with_capacity(places),
             arena,
             registration,
@@ -118,6 +122,13 @@ impl UringRing {
             id.expect("the table is empty and has a place"),
         ));
         Ok(())
+    }
+
+    /// Adds the receives to the submission queue.
+    fn push_receives(&mut self) {
+        while let Some(id) = self.receives.pop_front() {
+            self.push(QueuedEntry::Operation(id));
+        }
     }
 
     /// Adds an entry to the submission queue, or to the backlog if the backlog is not empty. This
@@ -302,10 +313,15 @@ impl Ring for UringRing {
         let waits =
             matches!(operation.kind, OperationKind::Signal) && !operation.handle.is_nonblocking();
         operation.quiet &= self.deferred && !self.links && !waits;
+        let is_receive = matches!(operation.kind, OperationKind::Recv(_)) && !self.links;
         self.links = operation.linked;
         let inserted = self.table.insert(operation);
         let id = inserted.map_err(|operation| operation.rejected(RejectReason::Full))?;
-        self.push(QueuedEntry::Operation(id));
+        if is_receive {
+            self.receives.push_back(id);
+        } else {
+            self.push(QueuedEntry::Operation(id));
+        }
         Ok(id)
     }
 
@@ -327,11 +343,13 @@ impl Ring for UringRing {
         if let Some(operation) = operation
             && !std::mem::replace(&mut operation.cancelled, true)
         {
+            self.push_receives();
             self.push(QueuedEntry::Cancellation(op));
         }
     }
 
     fn submit_and_wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.push_receives();
         while let Some(queued) = self.backlog.front().copied() {
             if !self.try_push(queued) {
                 break;
