@@ -237,6 +237,42 @@ fn a_request_allocates_no_memory_at_steady_state() {
     }
 }
 
+/// The volume of the tests of clients that wait for each answer.
+const SHALLOW: &str =
+    "drive.d = {}\nvolume.v = { drive = \"d\", memory = true, size = \"1MiB\" }\n";
+
+/// The send of an answer and the wait for the next request are one system call.
+#[test]
+fn a_client_that_waits_for_each_answer_takes_one_turn_a_request() {
+    if !has_uring() {
+        return;
+    }
+    let mut bench = ShardBench::with_clients(SHALLOW, 1);
+    let mut client = bench.clients.remove(0);
+    client.set_nonblocking(false).unwrap();
+    let requests = 200;
+    let reader = std::thread::spawn(move || {
+        let read = request(NbdCommand::Read, 0, 4096);
+        for _ in 0..requests {
+            client.write_all(&read).unwrap();
+            client
+                .read_exact(&mut [0; SIMPLE_REPLY_LEN + 4096])
+                .unwrap();
+        }
+    });
+    let mut turns = 0;
+    while bench.shard.drives[0].layer.layer().counters().done < requests {
+        assert!(bench.shard.turn().unwrap() == leave::DrainState::No);
+        turns += 1;
+    }
+    // The last answer leaves at the beginning of the next turn.
+    bench.shard.ring.waker().wake();
+    assert!(bench.shard.turn().unwrap() == leave::DrainState::No);
+    reader.join().unwrap();
+    // Other events, such as the end of a second, take turns as well.
+    assert!(turns <= requests + 20, "{turns} turns");
+}
+
 /// The layer has room for a quarter of the requests of four clients.
 #[test]
 fn clients_submit_again_only_when_the_layer_has_room() {

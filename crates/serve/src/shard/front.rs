@@ -266,6 +266,8 @@ pub(crate) struct FrontContext<'a> {
     pub(super) waiting: &'a mut VecDeque<u32>,
     /// Vectors and payloads that are used again.
     pub(super) spare: &'a mut SpareBuffers,
+    /// True if another part of the shard waits for resources that clients release.
+    pub(super) hurries: bool,
     /// Set by the front end if there are answers to send.
     pub(super) sends: bool,
     /// The processor work that this call has caused.
@@ -325,6 +327,13 @@ impl FrontContext<'_> {
     /// Charges the copying of bytes that came from the client.
     pub(crate) fn charge_copy(&mut self, bytes: usize) {
         self.work.cost += schedule::copy_cost(bytes as u64);
+    }
+
+    /// Returns true if nothing waits for the resources of the answers that are being sent, so that
+    /// the shard can release them when it wakes the next time.
+    pub(crate) fn may_send_quietly(&self) -> bool {
+        let client = &*self.client;
+        client.is_open() && !client.blocked && !client.held && !self.hurries
     }
 
     /// Returns true if another request may be taken now.

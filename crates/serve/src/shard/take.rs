@@ -21,6 +21,7 @@ impl Shard {
         slot: u32,
         call: impl FnOnce(&mut dyn FrontEnd, &mut FrontContext<'_>) -> R,
     ) -> R {
+        let hurries = !self.waiting.is_empty() || !self.changes.is_empty() || self.drain.is_some();
         let Attached { client, front } = &mut self.clients[slot];
         let mut cx = FrontContext {
             now: self.now,
@@ -32,6 +33,7 @@ impl Shard {
             taken: &mut self.taken,
             waiting: &mut self.waiting,
             spare: &mut self.spare,
+            hurries,
             sends: false,
             work: ProcessorWork::default(),
         };

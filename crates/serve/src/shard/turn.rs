@@ -391,8 +391,12 @@ impl Shard {
 
     /// Processes the completion of an operation of a client's front end.
     fn on_front_completion(&mut self, slot: u32, op: u32, completion: RingCompletion) {
+        // A quiet send was noted when it began, and may have ended long ago.
+        let is_late = completion.quiet;
         let progress = self.with_front(slot, |front, cx| front.completed(op, completion, cx));
-        self.clients[slot].client.note_activity(self.now);
+        if !is_late {
+            self.clients[slot].client.note_activity(self.now);
+        }
         // The resources of answers are released first, because the client may take requests with
         // them below.
         self.on_answers_left(slot, progress.left);

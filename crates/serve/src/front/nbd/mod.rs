@@ -219,7 +219,15 @@ impl FrontEnd for NbdConnection {
             self.load = std::mem::take(&mut self.next);
         }
         cx.charge_message();
-        match cx.ring.send(cx.token(SEND), &self.socket, segments) {
+        let token = cx.token(SEND);
+        // Answers that are left over are sent as soon as this send has ended.
+        let sent = if all && cx.may_send_quietly() {
+            cx.client.note_activity(cx.now);
+            cx.ring.send_quietly(token, &self.socket, segments)
+        } else {
+            cx.ring.send(token, &self.socket, segments)
+        };
+        match sent {
             Ok(id) => self.sending = Some(id),
             Err(rejected) => {
                 drop(rejected.payload);

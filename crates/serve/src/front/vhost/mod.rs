@@ -239,7 +239,11 @@ impl VhostSession {
         if let Some(event) = event {
             cx.charge_message();
             let token = cx.token(FIRST_QUEUE + 2 * number as u32 + 1);
-            let queued = cx.ring.signal(token, &event);
+            let queued = if cx.may_send_quietly() {
+                cx.ring.signal_quietly(token, &event)
+            } else {
+                cx.ring.signal(token, &event)
+            };
             queue.calling = Some(queued.map_err(|_| NO_PLACE)?);
         }
         Ok(())
