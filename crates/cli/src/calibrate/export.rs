@@ -24,7 +24,9 @@ impl ExportTarget {
     }
 
     fn connect(&self) -> Result<Connection, Failure> {
-        let Uri { address, export } = &self.0;
+        let Uri {
+            address, export, ..
+        } = &self.0;
         let config = ClientHandshakeConfig::new(export.clone());
         Connection::open(address, config, HANDSHAKE).map_err(Failure::run)
     }

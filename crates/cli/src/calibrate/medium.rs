@@ -116,6 +116,10 @@ fn export(text: &str, access: TargetAccess) -> Result<(TargetMedium, Calibration
         return Err(Failure::Usage(reason.into()));
     }
     let uri: Uri = text.parse().map_err(|e| Failure::Usage(format!("{e}")))?;
+    if uri.tls.is_some() {
+        let reason = "TLS is not supported here, because it would be measured as well; use nbd://";
+        return Err(Failure::Usage(reason.into()));
+    }
     let (export, session) = ExportTarget::open(uri)?;
     let has = |flag| session.flags.contains(flag);
     if access.write && has(TransmissionFlags::READ_ONLY) {

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use weir_wire::nbd::Address;
+use weir_wire::nbd::OPT_STARTTLS;
 use weir_wire::nbd::REP_ERR_TLS_REQD;
 use weir_wire::nbd::REP_ERR_UNKNOWN;
 use weir_wire::nbd::client::{
@@ -50,6 +51,14 @@ pub enum ConnectError {
         /// The server's message.
         message: String,
     },
+    /// TLS with the server failed.
+    #[error("TLS with {address} failed: {reason}")]
+    Tls {
+        /// The server's address.
+        address: Address,
+        /// The reason, for example that its certificate has expired.
+        reason: String,
+    },
     /// The server did not respond in time, or closed the connection.
     #[error("{address} {what} during the handshake")]
     Ended {
@@ -60,6 +69,10 @@ pub enum ConnectError {
     },
 }
 
+/// A function that begins TLS on a non-blocking socket, within the given time. It returns a socket
+/// for the decrypted bytes, or the reason why TLS has failed.
+pub type BeginTls<'a> = &'a dyn Fn(OwnedFd, Duration) -> Result<OwnedFd, String>;
+
 impl Connection {
     /// Connects to an export and does the handshake within `timeout`.
     ///
@@ -69,6 +82,21 @@ impl Connection {
         address: &Address,
         config: ClientHandshakeConfig,
         timeout: Duration,
+    ) -> Result<Self, ConnectError> {
+        let no_tls = |_, _| Err("TLS is not supported here".to_owned());
+        Self::open_with_tls(address, config, timeout, &no_tls)
+    }
+
+    /// Connects in the same way as [`Self::open`]. If the configuration requires TLS, `begin_tls`
+    /// begins it.
+    ///
+    /// # Errors
+    /// The errors of [`Self::open`], or the reason why TLS has failed.
+    pub fn open_with_tls(
+        address: &Address,
+        config: ClientHandshakeConfig,
+        timeout: Duration,
+        begin_tls: BeginTls<'_>,
     ) -> Result<Self, ConnectError> {
         let failed = |error| ConnectError::Socket {
             address: address.clone(),
@@ -102,14 +130,33 @@ impl Connection {
                         received,
                     });
                 }
-                Some(ClientHandshakeOutcome::Refused { message, reply, .. }) => {
+                Some(ClientHandshakeOutcome::StartTls) => {
+                    let refused = |reason| ConnectError::Tls {
+                        address: address.clone(),
+                        reason,
+                    };
+                    if !received.is_empty() {
+                        return Err(refused("bytes follow the reply to STARTTLS".to_owned()));
+                    }
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    let plain = begin_tls(socket.into(), left).map_err(refused)?;
+                    socket = Socket::Unix(plain.into());
+                    handshake.encrypted(&mut answer);
+                }
+                Some(ClientHandshakeOutcome::Refused {
+                    message,
+                    reply,
+                    option,
+                }) => {
                     // The answer to a refusal is a courtesy (NBD_OPT_ABORT). If it is not
                     // delivered, the server notices the closed connection instead.
                     let _ = socket.send(&answer);
                     let message = match reply {
-                        REP_ERR_TLS_REQD => {
-                            "the server requires TLS, which is not supported".to_owned()
+                        _ if option == OPT_STARTTLS => {
+                            "the server does not offer TLS; use nbd:// if the network is safe"
+                                .to_owned()
                         }
+                        REP_ERR_TLS_REQD => "the server requires TLS; use nbds://".to_owned(),
                         REP_ERR_UNKNOWN if message.is_empty() => "unknown export".to_owned(),
                         reply if message.is_empty() => format!("error {reply:#x}"),
                         _ => message,

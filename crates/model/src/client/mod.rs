@@ -11,7 +11,7 @@ mod fleet;
 mod program;
 mod socket;
 
-pub use connection::{ConnectError, Connection};
+pub use connection::{BeginTls, ConnectError, Connection};
 pub use fleet::{Fleet, FleetError, FleetMember, MemberOutcome};
 pub use program::{RunError, Settings, drive, run};
 pub use weir_wire::nbd::{Address, AddressError, Uri, UriError};

@@ -59,7 +59,8 @@
 //!     match outcome {
 //!         Some(client::ClientHandshakeOutcome::Transmission(session)) => break session,
 //!         Some(client::ClientHandshakeOutcome::Refused { message, .. }) => panic!("{message}"),
-//!         None => {}
+//!         // Only a client with `ClientHandshakeConfig::tls` begins TLS.
+//!         Some(client::ClientHandshakeOutcome::StartTls) | None => {}
 //!     }
 //!     let (used, outcome) = server.feed(&to_server, &One, &mut to_client)?;
 //!     to_server.drain(..used);
@@ -132,4 +133,4 @@ pub use reply::{
 };
 pub use request::{FatalError, NbdCommand, NbdRequest, parse_request};
 pub use rules::{RequestError, RuleSettings, Rules};
-pub use uri::{Uri, UriError};
+pub use uri::{Uri, UriError, UriTls};

@@ -3,18 +3,32 @@
 use super::address::Address;
 use super::constants::MAX_STRING;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The default port of a URI, which is the one registered for NBD.
 const PORT: &str = "10809";
 
-/// An export: `nbd://host:port/export` or `nbd+unix:///export?socket=/path`.
+/// An export: `nbd://host:port/export`, `nbds://host:port/export?tls-certificates=/directory` or
+/// `nbd+unix:///export?socket=/path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uri {
     /// The server that has the export.
     pub address: Address,
     /// The name of the export. If it is empty, the server chooses its default export.
     pub export: String,
+    /// The settings of TLS, which `nbds` requires.
+    pub tls: Option<UriTls>,
+}
+
+/// The settings of TLS in a URI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UriTls {
+    /// The absolute path of the directory with the authority of the server and the certificate of
+    /// the client (`tls-certificates`).
+    pub certificates: PathBuf,
+    /// The name that the certificate of the server must contain (`tls-hostname`, or the host).
+    pub hostname: String,
 }
 
 /// The error for a text that is not a usable URI of an export.
@@ -25,8 +39,11 @@ pub enum UriError {
         "{0:?} is not a valid NBD URI: write nbd://host:port/export or nbd+unix:///export?socket=/path"
     )]
     Malformed(String),
-    /// The scheme is one of those that require TLS, which Weir does not support.
-    #[error("{0:?}: TLS is not supported; use a Unix socket, or nbd:// through a tunnel")]
+    /// The scheme requires TLS, and the rest is not valid for it. Keys (PSK) and Unix sockets are
+    /// not supported.
+    #[error(
+        "{0:?} is not a valid URI for TLS: write nbds://host:port/export?tls-certificates=/etc/weir/tls"
+    )]
     Tls(String),
 }
 
@@ -44,11 +61,12 @@ impl FromStr for Uri {
 
     fn from_str(text: &str) -> Result<Self, UriError> {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
-        // TLS has an error of its own, which names the alternatives.
-        if scheme == "nbds" || scheme.starts_with("nbds+") {
-            return Err(UriError::Tls(text.to_owned()));
-        }
-        parse(text).ok_or_else(|| UriError::Malformed(text.to_owned()))
+        // TLS has an error of its own, which names the required parameter.
+        let wrong = match scheme.starts_with("nbds") {
+            true => UriError::Tls,
+            false => UriError::Malformed,
+        };
+        parse(text).ok_or_else(|| wrong(text.to_owned()))
     }
 }
 
@@ -61,6 +79,7 @@ fn parse(text: &str) -> Option<Uri> {
     let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
     // The protocol allows no longer string, and a handshake for such a name would panic.
     let export = decode_percent(export).filter(|name| name.len() <= MAX_STRING)?;
+    let mut tls = None;
     let address = match (scheme, query, host) {
         ("nbd+unix", Some(query), "") => {
             let mut parts = query.split('&').filter_map(|part| part.split_once('='));
@@ -69,21 +88,57 @@ fn parse(text: &str) -> Option<Uri> {
         }
         // A query is refused, because `uri.md` asks clients to diagnose parameters that they do not
         // understand, and a TCP address has no others here.
-        ("nbd", None, host) => {
-            // The port is missing if nothing follows the last colon, or if that colon belongs to an
-            // IPv6 address in brackets.
-            let last = host.rsplit_once(':').map_or("", |(_, port)| port);
-            let host = if host.ends_with(']') || last.is_empty() {
-                format!("{}:{PORT}", host.trim_end_matches(':'))
-            } else {
-                host.to_owned()
-            };
-            let address = host.parse().ok().filter(|_| is_host(&host));
-            address.filter(|a| matches!(a, Address::Tcp(_)))?
+        ("nbd", None, host) => tcp(host)?,
+        ("nbds", Some(query), host) => {
+            let address = tcp(host)?;
+            tls = Some(uri_tls(query, &address)?);
+            address
         }
         _ => return None,
     };
-    Some(Uri { address, export })
+    Some(Uri {
+        address,
+        export,
+        tls,
+    })
+}
+
+/// Parses the parameters of TLS.
+fn uri_tls(query: &str, address: &Address) -> Option<UriTls> {
+    let Address::Tcp(host) = address else {
+        return None;
+    };
+    let host = host.rsplit_once(':').map_or(&**host, |(host, _)| host);
+    let (mut certificates, mut hostname) = (None, host.to_owned());
+    for part in query.split('&') {
+        let (key, value) = part.split_once('=')?;
+        let value = decode_percent(value).filter(|value| !value.is_empty())?;
+        match key {
+            "tls-certificates" => certificates = Some(PathBuf::from(value)),
+            "tls-hostname" => hostname = value,
+            // `uri.md` asks clients to diagnose parameters that they do not understand.
+            _ => return None,
+        }
+    }
+    let certificates = certificates.filter(|path| path.is_absolute())?;
+    Some(UriTls {
+        certificates,
+        hostname,
+    })
+}
+
+/// Parses the host and the port of a TCP address.
+fn tcp(host: &str) -> Option<Address> {
+    // The port is missing if nothing follows the last colon, or if that colon belongs to an IPv6
+    // address in brackets.
+    let last = host.rsplit_once(':').map_or("", |(_, port)| port);
+    let host = if host.ends_with(']') || last.is_empty() {
+        format!("{}:{PORT}", host.trim_end_matches(':'))
+    } else {
+        host.to_owned()
+    };
+    let address = host.parse().ok().filter(|_| is_host(&host));
+    address.filter(|a| matches!(a, Address::Tcp(_)))
 }
 
 /// Returns true if the host of `host:port` can be looked up: it is a name, an IPv4 address, or an
@@ -143,6 +198,19 @@ mod tests {
             is("unix:/tmp/a b/nbd.sock", "50%?")
         );
         assert_eq!(of("nbd://[::1]:10809/disk"), is("[::1]:10809", "disk"));
+        let secure = |text: &str| {
+            let uri = text.parse::<Uri>().unwrap();
+            let tls = uri.tls.unwrap();
+            (uri.address.to_string(), tls.certificates, tls.hostname)
+        };
+        assert_eq!(
+            secure("nbds://[::1]/disk?tls-certificates=/etc/a%20b"),
+            ("[::1]:10809".into(), "/etc/a b".into(), "[::1]".into())
+        );
+        assert_eq!(
+            secure("nbds://10.0.0.2:1/disk?tls-hostname=s.example&tls-certificates=/a"),
+            ("10.0.0.2:1".into(), "/a".into(), "s.example".into())
+        );
         // Without a port, 10809 applies. The part after the first slash is the name, even if it
         // contains slashes.
         assert_eq!(of("nbd://[::1]/disk"), is("[::1]:10809", "disk"));
@@ -176,9 +244,16 @@ mod tests {
             "nbd+unix://host/disk?socket=/a",
             "nbd://host:port/disk",
             "nbd:///disk",
-            // TLS is not supported.
+            // TLS needs certificates at an absolute path, and knows no other parameters.
             "nbds://host/disk",
+            "nbds://host/disk?tls-certificates=",
+            "nbds://host/disk?tls-certificates=tls",
+            "nbds://host/disk?tls-hostname=a",
+            "nbds://host/disk?tls-certificates=/a&tls-hostname=",
+            "nbds://host/disk?tls-certificates=/a&tls-verify-peer=false",
+            "nbds://user@host/disk?tls-certificates=/a",
             "nbds+unix:///disk?socket=/a",
+            "nbd://host/disk?tls-certificates=/a",
             // Brackets must match, and must contain an IPv6 address.
             "nbd://[::1/disk",
             "nbd://::1:10809/disk",

@@ -9,9 +9,9 @@ use std::mem;
 use crate::nbd::constants::{
     BASE_ALLOCATION, CLIENT_FLAG_FIXED_NEWSTYLE, CLIENT_FLAG_NO_ZEROES, EXPORT_NAME_PADDING,
     FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, GREETING_LEN, INFO_BLOCK_SIZE, INFO_EXPORT, MAX_STRING,
-    NBD_MAGIC, OPT_ABORT, OPT_EXPORT_NAME, OPT_GO, OPT_SET_META_CONTEXT, OPT_STRUCTURED_REPLY,
-    OPTION_MAGIC, OPTION_REPLY_HEADER_LEN, OPTION_REPLY_MAGIC, REP_ACK, REP_ERR_UNSUP,
-    REP_ERROR_BIT, REP_INFO, REP_META_CONTEXT,
+    NBD_MAGIC, OPT_ABORT, OPT_EXPORT_NAME, OPT_GO, OPT_SET_META_CONTEXT, OPT_STARTTLS,
+    OPT_STRUCTURED_REPLY, OPTION_MAGIC, OPTION_REPLY_HEADER_LEN, OPTION_REPLY_MAGIC, REP_ACK,
+    REP_ERR_UNSUP, REP_ERROR_BIT, REP_INFO, REP_META_CONTEXT,
 };
 use crate::nbd::export::BlockSizes;
 use crate::nbd::fields::Fields;
@@ -31,6 +31,8 @@ pub struct ClientHandshakeConfig {
     pub block_sizes: bool,
     /// Uses `EXPORT_NAME` at once instead of GO.
     pub export_name: bool,
+    /// Begins TLS before every other option. A server without TLS is refused.
+    pub tls: bool,
     /// Maximum length of the data of one option reply, in bytes. 64 KiB by default.
     pub reply_data: u32,
     /// Maximum number of replies in one handshake. 1024 by default.
@@ -46,6 +48,7 @@ impl ClientHandshakeConfig {
             meta_allocation: true,
             block_sizes: true,
             export_name: false,
+            tls: false,
             reply_data: 64 << 10,
             replies: 1024,
         }
@@ -72,6 +75,9 @@ pub struct ClientSession {
 pub enum ClientHandshakeOutcome {
     /// The transmission phase begins.
     Transmission(ClientSession),
+    /// TLS begins. Bytes that were received and not consumed must be refused, because another party
+    /// can have inserted them. [`NbdClientHandshake::encrypted`] continues the handshake.
+    StartTls,
     /// The server refused. The output contains the client's abort: send it, then close the
     /// connection.
     Refused {
@@ -227,12 +233,21 @@ impl NbdClientHandshake {
             0
         };
         out.extend_from_slice(&(CLIENT_FLAG_FIXED_NEWSTYLE | no_zeroes).to_be_bytes());
+        if self.config.tls {
+            self.send(out, OPT_STARTTLS, &[]);
+        } else {
+            self.encrypted(out);
+        }
+        Ok(())
+    }
+
+    /// Continues the handshake after [`ClientHandshakeOutcome::StartTls`], when TLS has begun.
+    pub fn encrypted(&mut self, out: &mut Vec<u8>) {
         if self.config.structured {
             self.send(out, OPT_STRUCTURED_REPLY, &[]);
         } else {
             self.choose_export(out);
         }
-        Ok(())
     }
 
     fn reply_header(&mut self, option: u32, piece: &[u8]) -> Result<(), ClientHandshakeError> {
@@ -285,6 +300,7 @@ impl NbdClientHandshake {
                     "an acknowledgement contains data",
                 ));
             }
+            (OPT_STARTTLS, REP_ACK) => return Ok(Some(ClientHandshakeOutcome::StartTls)),
             (OPT_STRUCTURED_REPLY, REP_ACK) => {
                 self.session.structured = true;
                 if self.config.meta_allocation {
@@ -327,9 +343,9 @@ impl NbdClientHandshake {
                 self.session.allocation = None;
                 self.choose_export(out);
             }
-            // Only GO is left here. If a server does not know it, the client should fall back to
-            // `EXPORT_NAME` (`proto.md`, Option types).
-            _ if reply == REP_ERR_UNSUP => self.send_export_name(out),
+            // If a server does not know GO, the client should fall back to `EXPORT_NAME`
+            // (`proto.md`, Option types).
+            OPT_GO if reply == REP_ERR_UNSUP => self.send_export_name(out),
             _ => {
                 append_option(out, OPT_ABORT, &[]);
                 let message = String::from_utf8_lossy(data).into_owned();

@@ -176,6 +176,55 @@ fn contexts_before_an_error_do_not_count() {
 }
 
 #[test]
+fn tls_comes_before_every_option_or_the_client_leaves() {
+    let config = || ClientHandshakeConfig {
+        tls: true,
+        ..plain("alpha")
+    };
+    // Another party can insert bytes after the reply. They are not consumed.
+    let go = reply(OPT_GO, REP_ACK, &[]);
+    let input = [
+        GREETING.to_vec(),
+        reply(OPT_STARTTLS, REP_ACK, &[]),
+        go.clone(),
+    ]
+    .concat();
+    let mut handshake = NbdClientHandshake::new(config());
+    let mut out = Vec::new();
+    let (used, end) = handshake.feed(&input, &mut out).unwrap();
+    assert_eq!(
+        (used, end),
+        (
+            input.len() - go.len(),
+            Some(ClientHandshakeOutcome::StartTls)
+        )
+    );
+    assert_eq!(
+        out,
+        b"\x00\x00\x00\x03IHAVEOPT\x00\x00\x00\x05\x00\x00\x00\x00"
+    );
+    out.clear();
+    handshake.encrypted(&mut out);
+    assert!(
+        out.starts_with(b"IHAVEOPT\x00\x00\x00\x07"),
+        "GO is the first option in TLS"
+    );
+    // A server without TLS, or a party that removes it, cannot make the client continue.
+    for refusal in [REP_ERR_UNSUP, REP_ERR_POLICY, REP_ERR_INVALID] {
+        let input = [GREETING.to_vec(), reply(OPT_STARTTLS, refusal, &[])].concat();
+        let (out, end) = run(config(), &input);
+        assert!(matches!(
+            end,
+            Ok(Some(ClientHandshakeOutcome::Refused {
+                option: OPT_STARTTLS,
+                ..
+            }))
+        ));
+        assert!(!out.windows(5).any(|bytes| bytes == b"alpha"), "{out:?}");
+    }
+}
+
+#[test]
 fn a_refusal_says_goodbye_and_carries_the_message() {
     let input = [
         GREETING.to_vec(),
