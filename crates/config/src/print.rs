@@ -2,7 +2,7 @@
 //! and in the shortest units.
 
 use crate::field::{Mirror, Printable, PrintedValue, Values, mirror, print, value};
-use crate::key::{ATTACH, DRIVE, DefaultValue, Gateways, Manage, SERVER};
+use crate::key::{ATTACH, DRIVE, DefaultValue, Manage, SERVER};
 use crate::listen::ListenAddress;
 use crate::policy::{Budget, Policy};
 use crate::profile;
@@ -37,21 +37,19 @@ impl Display for Server {
         print(f, &self.limits.values())?;
         if self.manage != Manage::default() {
             writeln!(f, "\n[manage]")?;
-            let has_socket = self.manage.socket.is_some();
-            print_without(f, self.manage.values(), |key| {
-                let of_socket = key.starts_with("socket_") || key == "users" || key == "groups";
-                !has_socket && of_socket
+            let [has_socket, has_https] =
+                [self.manage.socket.is_some(), self.manage.https.is_some()];
+            print_without(f, self.manage.values(), |key| match key {
+                "socket_mode" | "socket_owner" | "users" | "groups" => !has_socket,
+                "certificates" => !has_https,
+                "read_only" => !has_socket && !has_https,
+                "audit_size" => self.manage.audit_file.is_none(),
+                _ => false,
             })?;
         }
         if let Some(gateways) = &self.gateways {
             writeln!(f, "\n[gateways]")?;
-            // Reading removes the scheme from these URLs, so it is added again.
-            let etcd = gateways.etcd.iter().map(|at| format!("http://{at}"));
-            let urls = Gateways {
-                etcd: etcd.collect(),
-                ..gateways.clone()
-            };
-            print(f, &urls.values())?;
+            print(f, &gateways.values())?;
         }
         writeln!(f, "\n[server]")?;
         print(f, &self.values())?;

@@ -225,6 +225,15 @@ impl Volume {
         }
     }
 
+    /// Returns the directory of the certificates with which the server connects to another NBD
+    /// server, if the volume is on one and uses TLS.
+    pub fn certificates(&self) -> Option<&Path> {
+        let Storage::Nbd(remote) = &self.storage else {
+            return None;
+        };
+        Some(&remote.uri.tls.as_ref()?.certificates)
+    }
+
     /// Returns true if the contract has a min or the class realtime.
     pub fn is_promised(&self) -> bool {
         is_promised(&self.contract)

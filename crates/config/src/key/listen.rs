@@ -47,7 +47,10 @@ table! {
         "The private key of the certificate.";
     client_ca: Option<PathBuf> [None] as Text("an absolute path") or "none: clients need no certificate", "\"/etc/weir/tls/ca-cert.pem\"",
         "The certificates of the authorities that sign the certificates of clients. A certificate from another authority, or one that \
-         has expired, ends the connection.";
+         has expired, ends the handshake.";
+    crl: Option<PathBuf> [None] as Text("an absolute path") or "none: no certificate is revoked", "\"/etc/weir/tls/crl.pem\"",
+        "The revocation lists of all authorities that sign certificates of clients, one after the other. A revoked certificate, or one \
+         whose authority has no list here, ends the handshake. A list stays in force after its next update is due.";
     client_certificates: ClientCertificates as Word(&["required", "optional"]) = "\"required\"", "\"optional\"",
         "Whether a client must have a certificate for TLS, if `client_ca` is set. If the certificate is optional, only volumes with \
          `\"certificate:NAME\"` in `allow` require it.";

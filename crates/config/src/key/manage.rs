@@ -1,5 +1,6 @@
 //! The keys of `[manage]`.
 
+use crate::allow::Allow;
 use crate::document::{Document, ShapedTable};
 use crate::listen::{Id, SocketOwner};
 use std::net::SocketAddr;
@@ -33,9 +34,25 @@ table! {
     http: Option<SocketAddr> [None] as Text("a loopback IP address and a port") or "none", "\"127.0.0.1:9810\"",
         "The address at which browsers find the dashboard and the management interface. Each request must carry the token from \
          `token_file`. The address must be a loopback address, because there is no encryption.";
+    https: Option<SocketAddr> [None] as Text("an IP address and a port") or "none", "\"0.0.0.0:9811\"",
+        "The address for clients of any machine over TLS, with the certificate, the key and the `client_ca` of `[listen.tls]`. Each client \
+         must have a certificate from `client_ca`, with a name in `certificates` or `read_only`. It needs no token.";
+    certificates: Vec<String> [Vec::new()] as List("DNS names and URIs in the subject alternative names of certificates") = "[]",
+        "[\"ops.example\"]",
+        "Names in the certificates of clients at `https` that can read and change everything.";
+    read_only: Vec<Allow> [Vec::new()] as List("`\"certificate:NAME\"`, `\"user:USER\"` and `\"group:GROUP\"`") = "[]",
+        "[\"certificate:monitor.example\", \"group:audit\"]",
+        "Clients that can read everything and change nothing: a name in a certificate at `https`, and the user or the primary group of a \
+         process at `socket`. If a client is also one of `users`, `groups` or `certificates`, it can change everything.";
     token_file: Option<PathBuf> [None] as Text("an absolute path") or "required if `http` is set", "\"/var/lib/weir/token\"",
         "A file with the access token, which is one line of at least 16 characters. If the file does not exist, the server creates \
          it with a random token, readable only by the server's own user.";
+    audit_file: Option<PathBuf> [None] as Text("an absolute path") or "none: the list of changes begins again with each start",
+        "\"/var/lib/weir/audit.jsonl\"",
+        "A file to which the server appends one line of JSON for each change and each refused change: time, client, request and result. \
+         It has mode 0600. When it has half of `audit_size`, it is renamed to the same name with `.1`, which it replaces.";
+    audit_size: u64 as Size(64 << 10, 1 << 40, 1) = "\"16MiB\"", "\"1MiB\"",
+        "The maximum size of `audit_file` and its predecessor together.";
     manual: Option<PathBuf> [None] as Text("an absolute path of a directory") or "`/usr/share/doc/weir/html`, where the package installs it, if it exists",
         "\"/usr/share/doc/weir/html\"",
         "A directory with the manual as web pages, to which the dashboard links. The server shows the files in this directory to every \

@@ -82,6 +82,11 @@ const MANAGED: &str = r#"
 manage.socket = "/run/weir/manage.sock"
 manage.http = "127.0.0.1:9810"
 manage.token_file = "/var/lib/weir/token"
+manage.https = "0.0.0.0:9811"
+manage.audit_file = "/var/lib/weir/audit.jsonl"
+listen.tls.certificate = "/server.pem"
+listen.tls.key = "/key.pem"
+listen.tls.client_ca = "/ca.pem"
 "#;
 /// Lines that make all keys of `[listen.tls]` possible.
 const CERTIFIED: &str = r#"
@@ -110,7 +115,10 @@ volume.alpha.drive = "fast"
 volume.alpha.nbd = "nbd://localhost/alpha"
 "#;
 const LEASED: &str = r#"
-gateways.etcd = ["http://127.0.0.1:2379"]
+gateways.etcd = ["https://127.0.0.1:2379"]
+gateways.certificates = "/etc/weir/etcd"
+gateways.user = "weir"
+gateways.password_file = "/etc/weir/etcd-password"
 gateways.lease = "9s"
 "#;
 const ALL_KNOBS: &str = r#"
@@ -373,6 +381,12 @@ fn keys_that_are_left_out_have_their_declared_defaults() {
                         "socket",
                         "http",
                         "token_file",
+                        "https",
+                        "audit_file",
+                        "certificates",
+                        "user",
+                        "password_file",
+                        "client_ca",
                         "cgroup",
                         "unit"
                     ]

@@ -66,14 +66,14 @@ table! {
     ublk_number: Option<u32> [None] as Count(0, (1 << 20) - 1) or "any free number", "7",
         "N of `/dev/ublkbN`, if `ublk` is set.";
     tls {|v| (v.tls == VolumeTls::Required).then_some(v.tls)}: VolumeTls as Word(&["optional", "required"]) = "\"optional\"", "\"required\"",
-        "Whether NBD clients can use the volume only over TLS. `\"required\"` requires `[listen.tls]`. A reload can change it for clients \
-         that connect afterwards.";
+        "Whether NBD clients can use the volume only over TLS. `\"required\"` requires `[listen.tls]`. A reload can change it, and \
+         then ends connections without TLS.";
     allow: Vec<Allow> [Vec::new()] as List("1 to 1024 of `\"certificate:NAME\"`, `\"user:USER\"`, `\"group:GROUP\"` and `\"address:NETWORK\"`")
         or "every client that can connect", "[\"certificate:alice.example\", \"address:192.0.2.0/24\"]",
         "The clients that can use the volume over NBD or `vhost`. A client needs to match one entry. `certificate` is a DNS name or a URI \
          in the subject alternative names of its certificate (`client_ca`). `user` and `group` are the user and the primary group of a \
          process at a Unix socket, by name or number. `address` is the IP address of a client over TCP, or a network in CIDR notation. \
-         A reload can change the list for clients that connect afterwards.";
+         A reload can change the list, and ends the connections of clients that it does not permit any more.";
     tenant: Option<String> [None] as Text("the NAME of a `[tenant.NAME]`") or "none: the volume is a group of its own", "\"acme\"",
         "The tenant to which the volume belongs. Both must be on the same drive.";
     shared: Option<String> [None] as Text("a name of 1 to 64 letters, digits, `.`, `_` and `-`") or "the volume's min applies to this server alone",

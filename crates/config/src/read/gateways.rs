@@ -1,6 +1,7 @@
 //! Reading of `[gateways]`, and of the names of shared minimums.
 
-use crate::document::{Document, KeyEntry, ShapedTable};
+use super::listen::absolute;
+use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{GATEWAYS, Gateways};
 use crate::text::quoted;
 
@@ -18,6 +19,7 @@ pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>) -> Op
     let etcd = etcd.map_or_else(Vec::new, |entry| endpoints(doc, &entry));
     let mut gateways = Gateways::read(doc, &table);
     gateways.etcd = etcd;
+    authentication(doc, &table, &mut gateways);
     // A lease of etcd has its time to live in seconds.
     if !gateways.lease.as_nanos().is_multiple_of(1_000_000_000)
         && let Some(entry) = table.entry("lease")
@@ -29,6 +31,35 @@ pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>) -> Op
         gateways.prefix = prefix;
     }
     Some(gateways)
+}
+
+/// Reads the certificates, the user and its password.
+fn authentication<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, gateways: &mut Gateways) {
+    let path = |doc: &mut Document<'a>, key| table.entry(key).and_then(|e| absolute(doc, &e));
+    gateways.certificates = path(doc, "certificates");
+    gateways.password_file = path(doc, "password_file");
+    let user = table.entry("user");
+    gateways.user = user.and_then(|entry| {
+        entry.parsed(doc, ("a name", "\"weir\""), |text| match text {
+            "" => Err(("is empty", "write the name of a user of etcd, or remove it")),
+            name => Ok(name.to_owned()),
+        })
+    });
+    let [secure, plain] = ["https://", "http://"].map(|scheme| {
+        let mut urls = gateways.etcd.iter();
+        urls.any(|url| url.starts_with(scheme))
+    });
+    let [user, password] = ["user", "password_file"].map(|key| table.entry(key).is_some());
+    refuse!(doc, table;
+        "etcd", secure && plain, "has both http:// and https://", "use one of them for all endpoints";
+        "etcd", secure && table.entry("certificates").is_none(), "uses TLS, which requires certificates",
+            "set certificates = \"/etc/weir/etcd\", a directory with ca-cert.pem";
+        "certificates", plain && !secure, "requires https:// endpoints", "write https:// in etcd, or remove it";
+        "user", plain, "requires https:// endpoints", "write https:// in etcd, or remove it";
+        "user", user && !password, "requires password_file",
+            "set password_file = \"/etc/weir/etcd-password\"";
+        "password_file", !user, "requires user, which is not set", "remove it, or set user = \"weir\"";
+    );
 }
 
 /// Reads the addresses of a list of URLs.
@@ -57,18 +88,17 @@ fn endpoints<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Vec<String> {
     all
 }
 
-/// Returns `host:port` of a URL, or a problem and its help.
+/// Returns a URL without the slash at its end, or a problem and its help.
 fn endpoint(url: &str) -> Result<String, (&'static str, &'static str)> {
-    if url.starts_with("https://") {
-        let help = "use a TLS tunnel in front of etcd, and write the tunnel's address with http://";
-        return Err(("uses TLS, which is not supported", help));
-    }
     let wrong = Err(("is not the URL of an endpoint", URL_HELP));
-    let Some(rest) = url.strip_prefix("http://") else {
+    // A slash at the end is part of many URLs and has no meaning here.
+    let url = url.strip_suffix('/').unwrap_or(url);
+    let rest = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"));
+    let Some(rest) = rest else {
         return wrong;
     };
-    // A slash at the end is part of many URLs and has no meaning here.
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
     let Some((host, port)) = rest.rsplit_once(':') else {
         return Err(("has no port", URL_HELP));
     };
@@ -80,7 +110,7 @@ fn endpoint(url: &str) -> Result<String, (&'static str, &'static str)> {
     if host.is_empty() || !host.chars().all(of_host) || port.is_none() {
         return wrong;
     }
-    Ok(rest.to_owned())
+    Ok(url.to_owned())
 }
 
 fn of_name(c: char) -> bool {

@@ -66,7 +66,10 @@ fn tls<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, listen: &Listen) -> Opt
     let key = doc.required(&table, "key", help);
     let [certificate, key] = [certificate, key].map(|e| e.and_then(|e| absolute(doc, &e)));
     tls.client_ca = table.entry("client_ca").and_then(|e| absolute(doc, &e));
+    tls.crl = table.entry("crl").and_then(|e| absolute(doc, &e));
     refuse!(doc, table;
+        "crl", table.entry("client_ca").is_none(), "requires client_ca",
+            "set client_ca = \"/etc/weir/tls/ca-cert.pem\", or remove it";
         "client_certificates", table.entry("client_ca").is_none(), "requires client_ca",
             "set client_ca = \"/etc/weir/tls/ca-cert.pem\", or remove it";
     );

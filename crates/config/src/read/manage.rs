@@ -1,6 +1,7 @@
 //! Reading of `[manage]`.
 
 use super::listen::{absolute, is_local, socket_path, tcp};
+use crate::allow::Allow;
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{Listen, MANAGE, Manage};
 use crate::listen::{Id, ListenAddress};
@@ -25,21 +26,33 @@ pub(super) fn manage<'a>(
     let mut manage = Manage::read(doc, &table);
     manage.socket = socket(doc, &table, listen);
     let [unix, web] = ["socket", "http"].map(|key| table.entry(key).is_some());
+    manage.https = table.entry("https").and_then(|e| https(doc, &e, listen));
+    let secure = table.entry("https").is_some();
     for key in ["socket_mode", "socket_owner", "users", "groups"] {
         let what = "requires socket, which is not set";
         table.refuse(doc, key, (!unix, what, SOCKET_HELP));
     }
     refuse!(doc, table;
-        "storage", !unix && !web, "requires socket or http, and neither is set", SOCKET_HELP;
+        "storage", !unix && !web && !secure, "requires socket, http or https, and none is set", SOCKET_HELP;
+        "certificates", !secure, "requires https, which is not set",
+            "remove it, or set https, for example https = \"0.0.0.0:9811\"";
+        "read_only", !unix && !secure, "requires socket or https, and neither is set", SOCKET_HELP;
+        "audit_size", table.entry("audit_file").is_none(), "requires audit_file, which is not set",
+            "remove it, or set audit_file, for example audit_file = \"/var/lib/weir/audit.jsonl\"";
         "token_file", !web, "requires http, which is not set",
             "remove it, or set http, for example http = \"127.0.0.1:9810\"";
-        "manual", !web, "is for the dashboard, which needs http",
+        "manual", !web && !secure, "is for the dashboard, which needs http or https",
             "remove it, or set where browsers connect, for example http = \"127.0.0.1:9810\"";
     );
     manage.users = ids(doc, &table, "users");
     manage.groups = ids(doc, &table, "groups");
     manage.http = table.entry("http").and_then(|e| http(doc, &e, listen));
     manage.token_file = token_file(doc, &table);
+    manage.certificates = names(doc, &table);
+    manage.read_only = table
+        .entry("read_only")
+        .map_or_else(Vec::new, |e| readers(doc, &e));
+    manage.audit_file = table.entry("audit_file").and_then(|e| absolute(doc, &e));
     manage.manual = table.entry("manual").and_then(|e| absolute(doc, &e));
     manage.storage = table.entry("storage").map(|e| storage(doc, &e));
     manage
@@ -108,15 +121,82 @@ fn http(doc: &mut Document<'_>, entry: &KeyEntry<'_>, listen: &Listen) -> Option
         doc.report(entry, what, help);
         return None;
     }
-    // Port 0 selects a free port, so it does not collide with another address.
+    is_free(doc, entry, (text, address), listen).then_some(address)
+}
+
+/// Reads the address for clients over TLS.
+fn https(doc: &mut Document<'_>, entry: &KeyEntry<'_>, listen: &Listen) -> Option<SocketAddr> {
+    let text = entry.text(doc, "an address", "\"0.0.0.0:9811\"")?;
+    let address = tcp(doc, entry, text)?;
+    let tls = listen.tls.as_ref();
+    // A wrong table was already reported.
+    let is_missing = tls.is_none() && !doc.is_written("listen.tls");
+    if is_missing || tls.is_some_and(|tls| tls.client_ca.is_none()) {
+        let help = "add [listen.tls] with certificate, key and client_ca";
+        doc.report(entry, "requires client_ca in [listen.tls]", help);
+        return None;
+    }
+    is_free(doc, entry, (text, address), listen).then_some(address)
+}
+
+/// Reports an address that `[listen]` uses already. Port 0 selects a free port, so it does not
+/// collide with another address.
+fn is_free(
+    doc: &mut Document<'_>,
+    entry: &KeyEntry<'_>,
+    (text, address): (&str, SocketAddr),
+    listen: &Listen,
+) -> bool {
     let taken =
         listen.nbd.contains(&ListenAddress::Tcp(address)) || listen.metrics == Some(address);
     if address.port() != 0 && taken {
         let what = format!("{} is already used by [listen]", quoted(text));
         doc.report(entry, what, "use another port for the management interface");
-        return None;
+        return false;
     }
-    Some(address)
+    true
+}
+
+/// Reads the names in certificates that can change the server.
+fn names<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Vec<String> {
+    let Some(entry) = table.entry("certificates") else {
+        return Vec::new();
+    };
+    let elements = elements(doc, &entry, "[\"ops.example\"]", "names");
+    let name = |element: &KeyEntry<'a>| {
+        element.parsed(doc, ("a name", "\"ops.example\""), |text| {
+            match format!("certificate:{text}").parse() {
+                Ok(Allow::Certificate(name)) => Ok(name),
+                _ => {
+                    let what = format!("{} is not a name in a certificate", quoted(text));
+                    Err((
+                        what,
+                        "write a DNS name or a URI, for example \"ops.example\"",
+                    ))
+                }
+            }
+        })
+    };
+    elements.iter().filter_map(name).collect()
+}
+
+/// Reads the clients that can read only.
+fn readers<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Vec<Allow> {
+    let example = "\"certificate:monitor.example\"";
+    let elements = elements(doc, entry, &format!("[{example}]"), "entries");
+    let reader = |element: &KeyEntry<'a>| {
+        element.parsed(doc, ("an entry", example), |text| match text.parse()? {
+            Allow::Address(_) => {
+                let what = format!(
+                    "{} does not identify a client of the interface",
+                    quoted(text)
+                );
+                Err((what, "use certificate, user or group".to_owned()))
+            }
+            entry => Ok(entry),
+        })
+    };
+    elements.iter().filter_map(reader).collect()
 }
 
 fn token_file<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<PathBuf> {
