@@ -65,6 +65,32 @@ pub(crate) struct ClientIdentity<'a> {
     pub(crate) names: Option<&'a [String]>,
 }
 
+/// The identity of a client whose connection is served, by which its access is checked again.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientCredentials {
+    pub(crate) origin: Origin,
+    /// The DNS names and URIs in the certificate. `None` without TLS.
+    pub(crate) names: Option<Vec<String>>,
+    /// True if the client must use TLS where the volume requires it. The socket of a volume for
+    /// virtual machines is on this machine and has none.
+    pub(crate) has_tls: bool,
+}
+
+impl ClientCredentials {
+    /// Returns true if the client can use a volume with these rules.
+    pub(crate) fn suffice(&self, access: &VolumeAccess) -> bool {
+        let client = ClientIdentity {
+            origin: self.origin,
+            names: self.names.as_deref(),
+        };
+        if self.has_tls {
+            access.verdict(client) == AccessVerdict::Granted
+        } else {
+            access.permits(client)
+        }
+    }
+}
+
 /// The decision on the access of a client to a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AccessVerdict {
@@ -123,35 +149,48 @@ impl fmt::Display for ClientIdentity<'_> {
 
 /// The number of clients that were refused, by reason.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals {
+pub struct Refusals {
     /// Clients that did not use TLS although the volume requires it.
     plain: AtomicU64,
     /// Clients whose TLS handshake failed.
     tls: AtomicU64,
     /// Clients that `allow` does not permit.
     access: AtomicU64,
+    /// Clients of the management interface whose TLS handshake failed.
+    management_tls: AtomicU64,
+    /// Requests that the management interface does not permit to their clients.
+    management: AtomicU64,
 }
 
 /// The reason for which a client was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum RefusalReason {
+pub enum RefusalReason {
+    /// The client did not use TLS although the volume requires it.
     Plain,
+    /// TLS failed.
     Tls,
+    /// `allow` of the volume does not permit the client.
     Access,
+    /// TLS of the management interface failed.
+    ManagementTls,
+    /// The management interface does not permit the request.
+    Management,
 }
 
 impl Refusals {
     /// Counts a refusal.
-    pub(crate) fn count(&self, refusal: RefusalReason) {
+    pub fn count(&self, refusal: RefusalReason) {
         self.counter(refusal).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the number of refusals for each reason, with the name of the reason in metrics.
-    pub(crate) fn totals(&self) -> [(&'static str, u64); 3] {
+    pub(crate) fn totals(&self) -> [(&'static str, u64); 5] {
         [
             ("plain", RefusalReason::Plain),
             ("tls", RefusalReason::Tls),
             ("allow", RefusalReason::Access),
+            ("manage-tls", RefusalReason::ManagementTls),
+            ("manage", RefusalReason::Management),
         ]
         .map(|(name, refusal)| (name, self.counter(refusal).load(Ordering::Relaxed)))
     }
@@ -161,6 +200,8 @@ impl Refusals {
             RefusalReason::Plain => &self.plain,
             RefusalReason::Tls => &self.tls,
             RefusalReason::Access => &self.access,
+            RefusalReason::ManagementTls => &self.management_tls,
+            RefusalReason::Management => &self.management,
         }
     }
 }

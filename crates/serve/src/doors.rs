@@ -17,6 +17,8 @@ pub struct Doors {
     pub socket: Option<UnixListener>,
     /// The TCP socket for browsers, which authenticate with a token.
     pub http: Option<TcpListener>,
+    /// The TCP socket for clients over TLS, which authenticate with certificates.
+    pub https: Option<TcpListener>,
     /// The TCP socket for metrics only, without authentication.
     pub metrics: Option<TcpListener>,
     /// The file of the Unix socket, which is removed when this is dropped.
@@ -40,6 +42,7 @@ impl Doors {
         }
         for (key, address, door) in [
             (HTTP_KEY, manage.http, &mut doors.http),
+            (HTTPS_KEY, manage.https, &mut doors.https),
             (METRICS_KEY, config.listen.metrics, &mut doors.metrics),
         ] {
             let opened = address.map(acceptor::tcp).transpose();
@@ -60,6 +63,11 @@ impl Doors {
         self.http.as_ref()?.local_addr().ok()
     }
 
+    /// Returns the address for clients over TLS.
+    pub fn https_address(&self) -> Option<SocketAddr> {
+        self.https.as_ref()?.local_addr().ok()
+    }
+
     /// Returns the address where metrics are served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref()?.local_addr().ok()
@@ -68,4 +76,5 @@ impl Doors {
 
 pub(crate) const SOCKET_KEY: &str = "manage.socket";
 pub(crate) const HTTP_KEY: &str = "manage.http";
+pub(crate) const HTTPS_KEY: &str = "manage.https";
 pub(crate) const METRICS_KEY: &str = "listen.metrics";

@@ -39,15 +39,18 @@ mod tls;
 mod watch;
 
 pub use acceptor::number;
+pub use access::{RefusalReason, Refusals};
 pub use created::Created;
 pub use doors::Doors;
 pub use error::{ReloadError, StartError};
 pub use holder::Holder;
+pub use log::allowed as warning_allowed;
 pub use metrics::figures::{DriveFigures, OpCounts, TenantFigures, VolumeFigures, shares};
 pub use metrics::{CONTENT_TYPE, Causes, Detail};
 pub use parts::{Parts, ShardTimeout};
 pub use preflight::{Finding, Preflight, preflight};
 pub use server::{ExplainError, Explainer, LiveServer, ServerOptions, removed_in_use};
 pub use shard::{HeldPart, PartUsage, ShardError};
+pub use tls::{ManagementTls, TlsClient, certificate_names};
 pub use watch::ServerMonitor;
 pub use weir_uring::Backend as RingKind;

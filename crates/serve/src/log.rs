@@ -29,7 +29,7 @@ struct Limiter {
 }
 
 /// Returns true if one more warning about a client may be written now.
-pub(crate) fn allowed() -> bool {
+pub fn allowed() -> bool {
     let second = second();
     if let Some(lines) = WRONG.sum(second) {
         tracing::warn!(

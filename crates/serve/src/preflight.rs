@@ -69,6 +69,11 @@ pub fn preflight(config: &Server) -> Preflight {
         let certain = !forbidden || as_root(&mut problem);
         found.add(problem, certain);
     }
+    if let Err(mut problem) = setup::etcd(config) {
+        let forbidden = problem.message.contains("Permission denied");
+        let certain = !forbidden || as_root(&mut problem);
+        found.add(problem, certain);
+    }
     for volume in &config.volumes {
         if let Err(problem) = setup::access(config, volume) {
             found.add(problem, true);
@@ -98,6 +103,7 @@ pub fn preflight(config: &Server) -> Preflight {
             manage.socket.clone().map(ListenAddress::Unix),
         ),
         (doors::HTTP_KEY, manage.http.map(ListenAddress::Tcp)),
+        (doors::HTTPS_KEY, manage.https.map(ListenAddress::Tcp)),
         (
             doors::METRICS_KEY,
             config.listen.metrics.map(ListenAddress::Tcp),

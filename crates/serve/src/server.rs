@@ -28,7 +28,7 @@ use crate::parts::Parts;
 use crate::record::RecordingThread;
 use crate::setup;
 use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, ShardSetup};
-use crate::tls::TlsOffer;
+use crate::tls::{ManagementTls, TlsOffer};
 use crate::watch::ServerMonitor;
 
 use crate::error::{ReloadError, StartError};
@@ -115,6 +115,7 @@ impl LiveServer {
         // their values are dropped.
         let mut opened = setup::open(config, options.storage, shards)?;
         let certificates = setup::certificates(config).map_err(StartError::Config)?;
+        setup::etcd(config).map_err(StartError::Config)?;
         let tls = Arc::new(TlsOffer::new(certificates, config.limits.connections));
         let doors = listen(config, &tls)?;
         // Another crate serves these sockets. They are opened here, because an address that is in
@@ -197,6 +198,16 @@ impl LiveServer {
             log_dropped: Arc::clone(&self.log_dropped),
             refusals: Arc::clone(&self.refusals),
         }
+    }
+
+    /// Returns the certificates in force, for the management interface.
+    pub fn management_tls(&self) -> ManagementTls {
+        ManagementTls(Arc::clone(&self.tls))
+    }
+
+    /// Returns the numbers of refused clients, to which the management interface adds its own.
+    pub fn refusals(&self) -> Arc<Refusals> {
+        Arc::clone(&self.refusals)
     }
 
     /// Returns a handle that activates this server's parts of minimums that several servers share.

@@ -13,6 +13,7 @@ use crate::access::{AccessRule, VolumeAccess};
 use crate::backend::{self, OpenError, Prepare, StorageOpener};
 use crate::created::Created;
 use crate::error::{ReloadError, StartError};
+use crate::gateway::EtcdAccess;
 use crate::shard::{
     DriveChange, DriveSetup, SPACES_MAX, ShardError, TenantTerms, VolumeSetup, VolumeTerms,
 };
@@ -310,6 +311,13 @@ pub(crate) fn certificates(config: &weir_config::Server) -> Result<Option<Certif
     let tls = config.listen.tls.as_ref();
     let read = tls.map(Certificates::read).transpose();
     read.map_err(|problem| tls_problem(config, problem))
+}
+
+/// Checks the certificates and the password for etcd, if the configuration has gateways.
+pub(crate) fn etcd(config: &weir_config::Server) -> Result<(), Problem> {
+    let access = config.gateways.as_ref().map(EtcdAccess::new);
+    let checked = access.map_or(Ok(()), |access| access.check());
+    checked.map_err(|(key, what)| config.problem(key, what, None))
 }
 
 /// Returns the problem of certificates that cannot be used.

@@ -10,7 +10,7 @@ use rustix::event::PollFd;
 
 use super::Greet;
 use super::table::{AcceptedClient, ExportTable, PlaceOffer, VolumeLocation};
-use crate::access::Refusals;
+use crate::access::{ClientCredentials, Origin, Refusals};
 use crate::clock::ServerClock;
 use crate::places::{Evicted, Places, Ticket};
 use crate::shard::Attach;
@@ -26,6 +26,9 @@ pub(crate) trait ClientHandshake: Send + fmt::Debug {
 
     /// Returns true if the client has not sent anything yet.
     fn is_silent(&self) -> bool;
+
+    /// Returns the identity of a client that has chosen a volume.
+    fn credentials(&self, origin: Origin) -> ClientCredentials;
 
     /// Returns the front end of a client that has chosen a volume ([`HandshakeProgress::Chosen`]).
     fn attach(self: Box<Self>) -> Option<Box<dyn Attach>>;

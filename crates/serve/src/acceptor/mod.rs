@@ -24,10 +24,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use weir_config::Limits;
 
-use crate::access::Refusals;
+use crate::access::{ClientCredentials, RefusalReason, Refusals};
 use crate::clock::ServerClock;
 use crate::created::Created;
-use crate::places::{Peer, Places, counts_by_peer, spare};
+use crate::places::{Peer, PlaceWatch, Places, counts_by_peer, spare};
 use crate::shard::{ClientArrival, Mail, ShardAddress};
 use handshake::Opening;
 pub(crate) use handshake::{ClientHandshake, HandshakeProgress};
@@ -45,6 +45,12 @@ const GRACE: Duration = Duration::from_millis(20);
 /// The maximum number of clients that are accepted on one listener before the handshakes in
 /// progress continue.
 const ACCEPTS: usize = 16;
+
+/// The lines of the log for connections that a shard has to end.
+const FOR_ANOTHER: &str =
+    "the server closes a connection to make room for another (limits.connections)";
+const NOT_PERMITTED: &str =
+    "the server closes a connection, because the volume does not permit the client any more";
 
 /// A function that begins the handshake of a front end with a client that has connected.
 pub(crate) type Greet = Arc<dyn Fn(OwnedFd) -> Box<dyn ClientHandshake> + Send + Sync>;
@@ -72,23 +78,34 @@ pub(crate) struct AcceptorHandle {
     pub(crate) alive: Weak<()>,
     /// The exports for clients. A reload replaces them.
     exports: Arc<RwLock<ExportTable>>,
-    /// Doors that are added while the thread runs, and addresses of those that are removed.
-    changes: Sender<DoorChange>,
+    /// Messages to the running thread.
+    changes: Sender<AcceptorChange>,
     /// The files of Unix sockets, which are removed together with their doors.
     sockets: Vec<Created>,
 }
 
-/// A change of the doors of a running acceptor.
+/// A message to a running acceptor.
 #[derive(Debug)]
-enum DoorChange {
+enum AcceptorChange {
     Open(Door),
     Close(weir_config::ListenAddress),
+    /// End the connections of clients that the exports do not permit any more.
+    CheckClients,
+}
+
+/// A connection that was handed over to a shard.
+#[derive(Debug)]
+struct ServedClient {
+    place: PlaceWatch,
+    shard: usize,
+    volume: String,
+    credentials: ClientCredentials,
 }
 
 #[derive(Debug)]
 struct Stop {
     wanted: AtomicBool,
-    /// The eventfd that wakes the thread, either to stop or for a [`DoorChange`].
+    /// The eventfd that wakes the thread, either to stop or for an [`AcceptorChange`].
     event: OwnedFd,
 }
 
@@ -116,7 +133,7 @@ impl AcceptorHandle {
     pub(crate) fn open(&mut self, doors: Vec<Door>) {
         for mut door in doors {
             self.sockets.extend(settled(&mut door));
-            self.change(DoorChange::Open(door));
+            self.change(AcceptorChange::Open(door));
         }
     }
 
@@ -124,12 +141,18 @@ impl AcceptorHandle {
     /// connections stay.
     pub(crate) fn close(&mut self, path: &Path) {
         self.sockets.retain(|socket| socket.path() != path);
-        self.change(DoorChange::Close(weir_config::ListenAddress::Unix(
+        self.change(AcceptorChange::Close(weir_config::ListenAddress::Unix(
             path.to_owned(),
         )));
     }
 
-    fn change(&self, change: DoorChange) {
+    /// Ends the connections of clients that the exports do not permit any more, soon after this
+    /// call. Requests that were taken from them are answered.
+    pub(crate) fn check_clients(&self) {
+        self.change(AcceptorChange::CheckClients);
+    }
+
+    fn change(&self, change: AcceptorChange) {
         // If the thread has ended, it has logged the reason, and no client is accepted anyway.
         let _ = self.changes.send(change);
         self.stop.wake();
@@ -187,6 +210,7 @@ pub(crate) fn spawn(
         next,
         refusals,
         openings: Vec::new(),
+        served: Vec::new(),
         retry_at: None,
     };
     let lives = Arc::new(());
@@ -220,7 +244,7 @@ fn settled(door: &mut Door) -> Option<Created> {
 #[derive(Debug)]
 struct Acceptor {
     doors: Vec<Door>,
-    changes: Receiver<DoorChange>,
+    changes: Receiver<AcceptorChange>,
     stop: Arc<Stop>,
     exports: Arc<RwLock<ExportTable>>,
     shards: Vec<ShardAddress>,
@@ -231,6 +255,8 @@ struct Acceptor {
     next: Arc<AtomicU64>,
     refusals: Arc<Refusals>,
     openings: Vec<Opening>,
+    /// The connections of shards, with some that have ended.
+    served: Vec<ServedClient>,
     /// The time when accepting continues after it failed for lack of descriptors.
     retry_at: Option<Instant>,
 }
@@ -276,23 +302,47 @@ impl Acceptor {
             self.accept(index);
         }
         if woken {
-            self.change_doors()?;
+            self.process_changes()?;
         }
         Ok(())
     }
 
-    /// Adds and removes doors as requested through the [`AcceptorHandle`].
-    fn change_doors(&mut self) -> io::Result<()> {
+    /// Carries out the requests through the [`AcceptorHandle`].
+    fn process_changes(&mut self) -> io::Result<()> {
         // The event is reset before the changes are received, so that a change that arrives
         // afterwards wakes the thread again.
         rustix::io::read(&self.stop.event, &mut [0; 8])?;
         while let Ok(change) = self.changes.try_recv() {
             match change {
-                DoorChange::Open(door) => self.doors.push(door),
-                DoorChange::Close(at) => self.doors.retain(|door| door.listener.address() != at),
+                AcceptorChange::Open(door) => self.doors.push(door),
+                AcceptorChange::Close(at) => {
+                    self.doors.retain(|door| door.listener.address() != at);
+                }
+                AcceptorChange::CheckClients => self.check_clients(),
             }
         }
         Ok(())
+    }
+
+    /// Returns the exports that clients can choose now.
+    fn table(&self) -> ExportTable {
+        match self.exports.read() {
+            Ok(table) => table.clone(),
+            Err(poisoned) => poisoned.into_inner().clone(),
+        }
+    }
+
+    /// Ends the connections of clients that their volumes do not permit any more.
+    fn check_clients(&mut self) {
+        let table = self.table();
+        for client in &self.served {
+            if !client.place.has_left() && !table.permits(&client.volume, &client.credentials) {
+                self.refusals.count(RefusalReason::Access);
+                let evict = Mail::Evict(client.place.connection(), NOT_PERMITTED);
+                self.shards[client.shard].send_mail(evict);
+            }
+        }
+        self.served.retain(|client| !client.place.has_left());
     }
 
     /// Ends handshakes whose deadline has passed.
@@ -401,10 +451,7 @@ impl Acceptor {
     /// Continues the handshakes whose descriptors are ready, and hands over those that have
     /// completed.
     fn advance(&mut self, ready: &[bool]) {
-        let exports = match self.exports.read() {
-            Ok(table) => table.clone(),
-            Err(poisoned) => poisoned.into_inner().clone(),
-        };
+        let exports = self.table();
         let mut evicted = Vec::new();
         let mut ready = ready.iter().copied();
         for mut opening in std::mem::take(&mut self.openings) {
@@ -429,7 +476,7 @@ impl Acceptor {
                 // A connection without a shard is among the handshakes, and is dropped below. A
                 // shard that has ended has no connections any more.
                 if let Some(shard) = evicted.shard {
-                    self.shards[shard].send_mail(Mail::Evict(evicted.connection));
+                    self.shards[shard].send_mail(Mail::Evict(evicted.connection, FOR_ANOTHER));
                 }
             }
             match next {
@@ -447,9 +494,24 @@ impl Acceptor {
     }
 
     fn hand_over(&mut self, opening: Opening, place: VolumeLocation, volume: String) {
+        let credentials = opening.handshake.credentials(opening.client.origin);
+        // The rules can have changed since the client has chosen the volume. From here on,
+        // `check_clients` finds the connection, and its message follows the one below.
+        if !self.table().permits(&volume, &credentials) {
+            return self.refusals.count(RefusalReason::Access);
+        }
         let (Some(front), Some(ticket)) = (opening.handshake.attach(), opening.ticket) else {
             return;
         };
+        if self.served.len() > 2 * self.limits.connections as usize {
+            self.served.retain(|client| !client.place.has_left());
+        }
+        self.served.push(ServedClient {
+            place: ticket.watch(),
+            shard: place.shard,
+            volume: volume.clone(),
+            credentials,
+        });
         // From here on, an eviction is a message to this shard.
         ticket.serve(place.shard);
         let arrival = ClientArrival {

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use crate::access::{ClientIdentity, Origin, Refusals, VolumeAccess};
+use crate::access::{ClientCredentials, ClientIdentity, Origin, Refusals, VolumeAccess};
 use crate::backend::Traits;
 use crate::clock::ServerClock;
 use crate::places::{Claim, Evicted, Peer, Places, Reservations, Ticket};
@@ -59,6 +59,13 @@ impl ExportTable {
 
     pub(crate) fn exports(&self) -> &[VolumeExport] {
         &self.0.0
+    }
+
+    /// Returns true unless a volume does not permit a client. A volume that does not exist ends its
+    /// connections itself.
+    pub(super) fn permits(&self, volume: &str, client: &ClientCredentials) -> bool {
+        let export = self.exports().iter().find(|export| *export.name == *volume);
+        export.is_none_or(|export| client.suffice(&export.access))
     }
 
     /// Returns the reservations of places for volumes with a promise.

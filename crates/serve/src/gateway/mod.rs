@@ -23,7 +23,7 @@ mod fair;
 mod member;
 mod table;
 
-pub use etcd::Etcd;
+pub use etcd::{Etcd, EtcdAccess};
 pub use fair::fair;
 pub use member::{GatewayMember, MemberConfig, StoreReply, StoreRequest};
 pub use table::{Lease, MemberRow, MemberTable, MinimumPart, ONE, StatedMinimum};

@@ -64,7 +64,7 @@ pub(super) fn process(page: &mut MetricsPage, log_dropped: u64, refusals: &Refus
     let help = "Lines of the log that were dropped because standard error did not accept them in time, or failed.";
     page.family(Counter, name, help, one(Some(log_dropped)));
     let name = "weir_refused_clients_total";
-    let help = "Clients that were refused: without TLS that the volume requires (plain), because TLS failed (tls), or because allow of the volume does not permit them (allow).";
+    let help = "Clients that were refused: without TLS that the volume requires (plain), because TLS failed (tls), or because allow of the volume does not permit them (allow). For the management interface: because TLS failed (manage-tls), and requests that it does not permit to their clients (manage).";
     let refused = refusals.totals().into_iter();
     let refused = refused.map(|(reason, count)| ([("reason", reason)], count));
     page.family(Counter, name, help, refused);

@@ -99,6 +99,22 @@ const NOWHERE: usize = usize::MAX;
 #[derive(Debug)]
 pub struct Ticket(Arc<Seat>);
 
+/// A view of a connection's place for others than the connection itself.
+#[derive(Clone, Debug)]
+pub(crate) struct PlaceWatch(Arc<Seat>);
+
+impl PlaceWatch {
+    /// Returns true if the connection has ended or has lost its place.
+    pub(crate) fn has_left(&self) -> bool {
+        self.0.left.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of the connection.
+    pub(crate) fn connection(&self) -> u64 {
+        self.0.connection
+    }
+}
+
 /// A connection that has lost its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Evicted {
@@ -285,6 +301,11 @@ impl Ticket {
         };
         // The set of places exists only for this ticket, so no newcomer can take its place.
         Places::new(1).seat(connection, claim, Instant::ZERO)
+    }
+
+    /// Returns a view of the place.
+    pub(crate) fn watch(&self) -> PlaceWatch {
+        PlaceWatch(Arc::clone(&self.0))
     }
 
     /// Returns the connection's peer.

@@ -89,10 +89,10 @@ impl Shard {
         self.close_if_done(slot);
     }
 
-    /// Ends a connection that has lost its place to another. No further request is taken from it.
+    /// Ends a connection, for example because it has lost its place to another. `line` is logged. No further request is taken from it.
     /// The newcomer gets its memory, stream and descriptors when its requests are answered.
     /// Therefore only a few such connections are waited for, and only for a short time.
-    pub(super) fn evict(&mut self, id: u64) {
+    pub(super) fn evict(&mut self, id: u64, line: &str) {
         let Some(slot) = self.slot_of(id) else {
             return;
         };
@@ -103,7 +103,7 @@ impl Shard {
         client.state = ClientState::Leaving;
         if crate::log::allowed() {
             let ShardClient { id, peer, .. } = client;
-            tracing::warn!(connection = id, %peer, "the server closes a connection to make room for another (limits.connections)");
+            tracing::warn!(connection = id, %peer, "{line}");
         }
         self.mark_ready(slot);
         // The client is not trusted to read its last answers, so the connection has a deadline.
@@ -122,7 +122,7 @@ impl Shard {
         if let Some(slot) = self.slot_of(id) {
             self.disconnect(
                 slot,
-                Some("it had to make room for another connection, and the client read no reply"),
+                Some("it had to end, and the client read no reply in time"),
             );
         }
     }

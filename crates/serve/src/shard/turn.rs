@@ -364,7 +364,7 @@ impl Shard {
             };
             match mail {
                 Mail::Arrival(arrival) => self.arrive(*arrival),
-                Mail::Evict(connection) => self.evict(connection),
+                Mail::Evict(connection, line) => self.evict(connection, line),
                 Mail::Drain(within) => self.begin_drain(within),
                 Mail::Snapshot(detail, wanted) => {
                     let drives = self.drives.iter_mut();

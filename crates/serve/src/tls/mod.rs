@@ -5,6 +5,7 @@
 //! pair ([`TlsOffer::relay`]), whose other end the shard serves like an unencrypted connection
 //! (docs/decisions/tls.md).
 
+mod client;
 mod files;
 mod relay;
 mod stream;
@@ -17,10 +18,12 @@ use std::time::{Duration, Instant};
 use rustls::ServerConfig;
 use weir_config::Tls;
 
+pub use client::TlsClient;
 pub(crate) use files::TlsProblem;
-use files::{FileStamps, read};
+use files::{FileStamps, TlsSettings, read};
 use relay::RelayThreads;
 pub(crate) use stream::TlsSession;
+pub use stream::certificate_names;
 
 /// The minimum time between two checks for changed files.
 const RECHECK: Duration = Duration::from_secs(1);
@@ -34,7 +37,7 @@ pub(crate) struct Certificates {
     /// The state of the files that could not be used, which was reported.
     refused: Option<FileStamps>,
     checked: Instant,
-    config: Arc<ServerConfig>,
+    settings: TlsSettings,
 }
 
 impl Certificates {
@@ -50,7 +53,7 @@ impl Certificates {
             stamps,
             refused: None,
             checked: Instant::now(),
-            config: read(files)?,
+            settings: read(files)?,
         })
     }
 
@@ -66,8 +69,8 @@ impl Certificates {
             return;
         }
         match read(&self.files) {
-            Ok(config) => {
-                self.config = config;
+            Ok(settings) => {
+                self.settings = settings;
                 self.stamps = stamps;
                 self.refused = None;
                 tracing::info!("the certificates for TLS have changed; new clients use them");
@@ -115,11 +118,16 @@ impl TlsOffer {
     /// # Errors
     /// Returns the reason for the log.
     pub(crate) fn begin(&self) -> Result<TlsSession, String> {
+        TlsSession::serve(self.settings()?.volumes).map_err(|error| error.to_string())
+    }
+
+    /// Returns the settings in force.
+    fn settings(&self) -> Result<TlsSettings, String> {
         let mut certificates = self.lock();
         let certificates = certificates.as_mut();
         let certificates = certificates.ok_or("TLS is not offered any more")?;
         certificates.refresh();
-        TlsSession::new(Arc::clone(&certificates.config)).map_err(|error| error.to_string())
+        Ok(certificates.settings.clone())
     }
 
     /// Starts the thread that relays between an encrypted connection and a socket for a shard.
@@ -140,5 +148,23 @@ impl TlsOffer {
         self.certificates
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The certificates in force, for the management interface.
+#[derive(Clone, Debug)]
+pub struct ManagementTls(pub(crate) Arc<TlsOffer>);
+
+impl ManagementTls {
+    /// Returns the settings for a new connection, whose client must have a certificate from
+    /// `client_ca`.
+    ///
+    /// # Errors
+    /// Returns the reason for the log if the configuration has no authority for clients any more.
+    pub fn settings(&self) -> Result<Arc<ServerConfig>, String> {
+        let settings = self.0.settings()?;
+        settings
+            .management
+            .ok_or_else(|| "client_ca is not set in [listen.tls]".to_owned())
     }
 }

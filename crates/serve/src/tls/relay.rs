@@ -50,28 +50,8 @@ impl RelayThreads {
                 "too many TLS connections are still ending",
             ));
         }
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (own, shard) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        let relay = Relay {
-            client,
-            session,
-            shard: own,
-            requests: TransferBuffer::new(),
-            replies: TransferBuffer::new(),
-            client_ended: false,
-            shard_ended: false,
-            deadline: None,
-        };
         let token = Arc::clone(&self.running);
-        let thread = std::thread::Builder::new()
-            .name("weir-tls".to_owned())
-            .stack_size(STACK);
-        thread.spawn(move || {
-            relay.run();
-            drop(token);
-        })?;
-        Ok(shard)
+        start(client, session, move |_| drop(token))
     }
 
     pub(super) fn wait(&self, within: Duration) {
@@ -80,6 +60,33 @@ impl RelayThreads {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Starts a thread that relays between an encrypted connection and a socket pair. Returns the other
+/// end of the pair. The thread passes its result to `ended`.
+pub(super) fn start(
+    client: OwnedFd,
+    session: TlsSession,
+    ended: impl FnOnce(io::Result<()>) + Send + 'static,
+) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (own, shard) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let relay = Relay {
+        client,
+        session,
+        shard: own,
+        requests: TransferBuffer::new(),
+        replies: TransferBuffer::new(),
+        client_ended: false,
+        shard_ended: false,
+        deadline: None,
+    };
+    let thread = std::thread::Builder::new()
+        .name("weir-tls".to_owned())
+        .stack_size(STACK);
+    thread.spawn(move || ended(relay.run()))?;
+    Ok(shard)
 }
 
 /// Bytes on their way in one direction.
@@ -137,10 +144,12 @@ enum Transferred {
 }
 
 impl Relay {
-    fn run(mut self) {
-        // An error means that the client has disconnected or has violated TLS. Either end of the
-        // connection notices that this thread closes its sockets.
-        while let Ok(true) = self.turn() {}
+    /// Relays until the end of the connection. An error means that the other side has disconnected
+    /// or has violated TLS. Either end of the connection notices that this thread closes its
+    /// sockets.
+    fn run(mut self) -> io::Result<()> {
+        while self.turn()? {}
+        Ok(())
     }
 
     /// Transfers as much as is possible, and waits for the next event. Returns false at the end of

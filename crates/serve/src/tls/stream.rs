@@ -3,10 +3,12 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendFlags};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 /// The maximum amount of data that waits to be sent, in bytes.
 const UNSENT: usize = 64 << 10;
@@ -16,13 +18,54 @@ const READS: usize = 16;
 
 /// The state of TLS on one connection. No function waits.
 #[derive(Debug)]
-pub(crate) struct TlsSession(ServerConnection);
+pub(crate) struct TlsSession(Connection);
 
 impl TlsSession {
-    pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
-        let mut tls = ServerConnection::new(config)?;
+    /// Begins the server's side of a connection.
+    pub(super) fn serve(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+        Ok(Self::bounded(ServerConnection::new(config)?.into()))
+    }
+
+    /// Begins the client's side of a connection. The server's certificate must contain `name`.
+    pub(super) fn connect(
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<Self, rustls::Error> {
+        Ok(Self::bounded(ClientConnection::new(config, name)?.into()))
+    }
+
+    fn bounded(mut tls: Connection) -> Self {
         tls.set_buffer_limit(Some(UNSENT));
-        Ok(Self(tls))
+        Self(tls)
+    }
+
+    /// Conducts the whole handshake of TLS, and waits for the other side for at most `within`.
+    pub(super) fn handshake(&mut self, socket: impl AsFd, within: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + within;
+        loop {
+            let is_sent = self.flush(&socket)?;
+            if is_sent && !self.0.is_handshaking() {
+                return Ok(());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::Error::from(ErrorKind::TimedOut));
+            }
+            let mut fds = [PollFd::new(&socket, self.interest())];
+            match rustix::event::poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            if self.has_unsent() {
+                continue;
+            }
+            match self.0.read_tls(&mut NonblockingSocket(socket.as_fd())) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(_) => self.process(&socket)?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Returns true if data wait to be sent.
@@ -62,14 +105,20 @@ impl TlsSession {
                 }
                 Err(error) => return Err(error),
             }
-            if let Err(error) = self.0.process_new_packets() {
-                // This sends the alert that names the reason. The connection ends anyway.
-                let _ = self.flush(&socket);
-                return Err(io::Error::new(ErrorKind::InvalidData, error));
-            }
+            self.process(&socket)?;
             self.flush(&socket)?;
         }
         Err(ErrorKind::WouldBlock.into())
+    }
+
+    /// Processes the records that were received.
+    fn process(&mut self, socket: impl AsFd) -> io::Result<()> {
+        let processed = self.0.process_new_packets();
+        processed.map(drop).map_err(|error| {
+            // This sends the alert that names the reason. The connection ends anyway.
+            let _ = self.flush(socket);
+            io::Error::new(ErrorKind::InvalidData, error)
+        })
     }
 
     /// Accepts bytes for sending, and sends as many as possible. Returns the number of accepted
@@ -108,19 +157,24 @@ impl TlsSession {
     /// Returns the DNS names and URIs in the client's certificate. The certificate has been
     /// verified.
     pub(crate) fn names(&self) -> Vec<String> {
-        let certificates = self.0.peer_certificates().unwrap_or_default();
-        let Some(first) = certificates.first() else {
-            return Vec::new();
-        };
-        let Ok(certificate) = webpki::EndEntityCert::try_from(first) else {
-            return Vec::new();
-        };
-        let names = certificate.valid_dns_names();
-        names
-            .chain(certificate.valid_uri_names())
-            .map(str::to_owned)
-            .collect()
+        certificate_names(self.0.peer_certificates().unwrap_or_default())
     }
+}
+
+/// Returns the DNS names and URIs among the subject alternative names of the first certificate of a
+/// chain.
+pub fn certificate_names(chain: &[CertificateDer<'_>]) -> Vec<String> {
+    let Some(first) = chain.first() else {
+        return Vec::new();
+    };
+    let Ok(certificate) = webpki::EndEntityCert::try_from(first) else {
+        return Vec::new();
+    };
+    let names = certificate.valid_dns_names();
+    names
+        .chain(certificate.valid_uri_names())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Reads from and writes to a socket without waiting.

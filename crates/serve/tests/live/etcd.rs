@@ -13,7 +13,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use weir_core::Span;
 use weir_serve::gateway::{
-    Etcd, Lease, MemberConfig, MemberRow, MemberTable, ONE, StatedMinimum, StoreReply, StoreRequest,
+    Etcd, EtcdAccess, Lease, MemberConfig, MemberRow, MemberTable, ONE, StatedMinimum, StoreReply,
+    StoreRequest,
 };
 
 const CONFIG: MemberConfig = MemberConfig {
@@ -98,9 +99,11 @@ fn request(stream: &mut TcpStream) -> (String, Value) {
 }
 
 fn etcd(endpoints: &[&FakeEndpoint]) -> Etcd {
-    let endpoints = endpoints.iter().map(|fake| fake.address.clone());
+    let endpoints = endpoints
+        .iter()
+        .map(|fake| format!("http://{}", fake.address));
     Etcd::new(
-        endpoints.collect(),
+        (endpoints.collect(), EtcdAccess::default()),
         ("/weir", "alpha"),
         &CONFIG,
         "host/1".to_owned(),

@@ -80,25 +80,69 @@ impl TestCertificates {
 
     /// Replaces the client's certificate by one that has expired.
     pub(crate) fn expire_client(&self) {
+        self.sign_expired("client", "DNS:alice.example");
+    }
+
+    /// Replaces the server's certificate by one that has expired.
+    pub(crate) fn expire_server(&self) {
+        self.sign_expired("server", "DNS:localhost");
+    }
+
+    /// Replaces the server's certificate by one with which it can also be a client.
+    pub(crate) fn make_server_a_client(&self) {
+        self.begin_database("DNS:localhost");
+        self.openssl(
+            "req -x509 -config ca.cnf -key server-key.pem -days 30 -out server-cert.pem \
+             -CA ca-cert.pem -CAkey ca-key.pem -subj /CN=localhost \
+             -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
+             -addext extendedKeyUsage=serverAuth,clientAuth \
+             -addext basicConstraints=critical,CA:FALSE",
+        );
+    }
+
+    fn sign_expired(&self, name: &str, names: &str) {
+        self.begin_database(names);
+        self.openssl(&format!(
+            "req -new -config ca.cnf -key {name}-key.pem -subj /CN=expired -out expired.csr"
+        ));
+        self.openssl(&format!(
+            "ca -batch -config ca.cnf -cert ca-cert.pem -keyfile ca-key.pem -in expired.csr \
+             -startdate 20200101000000Z -enddate 20210101000000Z -out {name}-cert.pem -notext"
+        ));
+    }
+
+    /// Writes the list of revoked certificates to `crl.pem`, with the client's certificate if it is
+    /// `revoked`.
+    pub(crate) fn write_revocations(&self, revoked: bool) {
+        self.begin_database("DNS:alice.example");
+        let with = "-config ca.cnf -cert ca-cert.pem -keyfile ca-key.pem";
+        if revoked {
+            self.openssl(&format!("ca {with} -revoke client-cert.pem"));
+        }
+        self.openssl(&format!("ca {with} -gencrl -crldays 30 -out crl.pem"));
+    }
+
+    /// Writes an empty database of the authority, for certificates with these names.
+    fn begin_database(&self, names: &str) {
         let directory = self.0.path().display();
         let configuration = format!(
             "[req]\ndistinguished_name = name\n[name]\n[ca]\ndefault_ca = own\n[own]\n\
              database = {directory}/index\nserial = {directory}/serial\nnew_certs_dir = {directory}\n\
-             default_md = sha256\npolicy = any\nx509_extensions = client\n[any]\ncommonName = supplied\n\
-             [client]\nsubjectAltName = DNS:alice.example\nbasicConstraints = CA:FALSE\n"
+             crlnumber = {directory}/crlnumber\n\
+             default_md = sha256\npolicy = any\nx509_extensions = own_names\n[any]\ncommonName = supplied\n\
+             [own_names]\nsubjectAltName = {names}\nbasicConstraints = CA:FALSE\n"
         );
         std::fs::write(self.path("ca.cnf"), configuration).unwrap();
         std::fs::write(self.path("index"), "").unwrap();
-        std::fs::write(self.path("serial"), "01\n").unwrap();
-        let request =
-            "req -new -config ca.cnf -key client-key.pem -subj /CN=alice.example -out client.csr";
-        let sign = "ca -batch -config ca.cnf -cert ca-cert.pem -keyfile ca-key.pem -in client.csr \
-                    -startdate 20200101000000Z -enddate 20210101000000Z -out client-cert.pem -notext";
-        for arguments in [request, sign] {
-            let mut openssl = program_named("openssl");
-            openssl.args(arguments.split_whitespace());
-            let output = openssl.current_dir(self.0.path()).output().unwrap();
-            assert!(output.status.success(), "{output:?}");
+        for number in ["serial", "crlnumber"] {
+            std::fs::write(self.path(number), "01\n").unwrap();
         }
+    }
+
+    fn openssl(&self, arguments: &str) {
+        let mut openssl = program_named("openssl");
+        openssl.args(arguments.split_whitespace());
+        let output = openssl.current_dir(self.0.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
 }

@@ -155,7 +155,8 @@ impl Raw {
                 Some(ClientHandshakeOutcome::Refused { message, .. }) => {
                     return Err(io::Error::other(message));
                 }
-                None => {}
+                // The configuration of a test does not begin TLS here.
+                Some(ClientHandshakeOutcome::StartTls) | None => {}
             }
             take_more(&mut stream, &mut received)?;
         }

@@ -8,7 +8,9 @@ use weir_config::units::ByteSize;
 use weir_config::{Remote, os_error};
 use weir_model::client::{ConnectError, Connection};
 use weir_wire::nbd::client::{ClientHandshakeConfig, ClientSession};
-use weir_wire::nbd::{BlockSizes, TransmissionFlags};
+use weir_wire::nbd::{BlockSizes, TransmissionFlags, Uri};
+
+use crate::tls::TlsClient;
 
 /// The longest duration of a handshake.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -131,25 +133,43 @@ pub(super) fn dial(
 }
 
 fn connect(remote: &Remote, patience: Duration) -> Result<(OwnedFd, ClientSession), DialError> {
-    let config = ClientHandshakeConfig::new(&remote.uri.export);
-    let connection = Connection::open(&remote.uri.address, config, patience)?;
+    let Uri { address, tls, .. } = &remote.uri;
+    let config = ClientHandshakeConfig {
+        tls: tls.is_some(),
+        ..ClientHandshakeConfig::new(&remote.uri.export)
+    };
+    let begin = |socket: OwnedFd, within| {
+        let tls = tls.as_ref().ok_or("the URI has no certificates")?;
+        // A relay takes the place of this socket below.
+        keep_alive(&socket);
+        // The files are read for each connection, so that renewed certificates are used.
+        let client = TlsClient::read(&tls.certificates)?;
+        let name = TlsClient::server_name(&tls.hostname)?;
+        client.begin(socket, (name, &address.to_string()), within)
+    };
+    let connection = Connection::open_with_tls(address, config, patience, &begin)?;
     // Before the first request, a server has nothing to send.
     let (socket, session, early) = connection.into_parts();
     if !early.is_empty() {
         let export = remote.uri.to_string();
         return Err(DialError::Early { export });
     }
+    keep_alive(&socket);
+    Ok((socket, session))
+}
+
+/// Lets the system notice that the host of a TCP connection is dead.
+fn keep_alive(socket: &OwnedFd) {
     // The options of TCP do not exist for Unix sockets, so errors are ignored.
     let (idle, interval, count) = KEEP_ALIVE;
-    let _ = sockopt::set_socket_keepalive(&socket, true);
-    let _ = sockopt::set_tcp_keepidle(&socket, idle);
-    let _ = sockopt::set_tcp_keepintvl(&socket, interval);
-    let _ = sockopt::set_tcp_keepcnt(&socket, count);
+    let _ = sockopt::set_socket_keepalive(socket, true);
+    let _ = sockopt::set_tcp_keepidle(socket, idle);
+    let _ = sockopt::set_tcp_keepintvl(socket, interval);
+    let _ = sockopt::set_tcp_keepcnt(socket, count);
     // Linux sends no keep-alive probes while data are unacknowledged (`tcp_keepalive_timer` in
     // `net/ipv4/tcp_timer.c`). `TCP_USER_TIMEOUT` gives such data the same limit.
     let silent = (idle + interval * count).as_millis() as u32;
-    let _ = sockopt::set_tcp_user_timeout(&socket, silent);
-    Ok((socket, session))
+    let _ = sockopt::set_tcp_user_timeout(socket, silent);
 }
 
 impl ExportShape {

@@ -15,7 +15,7 @@ use weir_wire::nbd::{HandshakeConfig, HandshakeOutcome, Session};
 use super::NbdConnection;
 use super::export::OfferedExports;
 use crate::acceptor::{ClientHandshake, Greet, HandshakeProgress, PlaceOffer, VolumeLocation};
-use crate::access::{ClientIdentity, RefusalReason};
+use crate::access::{ClientCredentials, ClientIdentity, Origin, RefusalReason};
 use crate::shard::{Attach, AttachError, FrontEnd};
 use crate::tls::{TlsOffer, TlsSession};
 
@@ -143,6 +143,14 @@ impl ClientHandshake for Negotiation {
 
     fn is_silent(&self) -> bool {
         self.silent
+    }
+
+    fn credentials(&self, origin: Origin) -> ClientCredentials {
+        ClientCredentials {
+            origin,
+            names: self.names.clone(),
+            has_tls: true,
+        }
     }
 
     fn attach(self: Box<Self>) -> Option<Box<dyn Attach>> {

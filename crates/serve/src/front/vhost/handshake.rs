@@ -10,7 +10,7 @@ use weir_uring::Arena;
 
 use super::VhostSession;
 use crate::acceptor::{ClientHandshake, Greet, HandshakeProgress, PlaceOffer, VolumeExport};
-use crate::access::{ClientIdentity, RefusalReason};
+use crate::access::{ClientCredentials, ClientIdentity, Origin, RefusalReason};
 use crate::shard::{Attach, AttachError, FrontEnd};
 
 /// A VMM that has connected and has not sent anything.
@@ -78,6 +78,14 @@ impl ClientHandshake for VhostHandshake {
 
     fn is_silent(&self) -> bool {
         true
+    }
+
+    fn credentials(&self, origin: Origin) -> ClientCredentials {
+        ClientCredentials {
+            origin,
+            names: None,
+            has_tls: false,
+        }
     }
 
     fn attach(self: Box<Self>) -> Option<Box<dyn Attach>> {

@@ -1,11 +1,13 @@
 //! The store of shared minimums in etcd. [`Etcd`] sends each [`StoreRequest`] as a call of etcd's
-//! JSON gateway (etcd 3.4 or later), over HTTP without TLS or users.
+//! JSON gateway (etcd 3.4 or later), over HTTP or HTTPS. [`EtcdAccess`] states the certificates and
+//! the user.
 //!
 //! A minimum `NAME` has the key `PREFIX/NAME/generation`, whose modification revision is the
 //! generation, and a key `PREFIX/NAME/member/LEASE` for each server, which etcd removes with its
 //! lease. A write is one transaction, which compares the generation and puts both keys. It is
 //! therefore applied completely or not at all, and sending it twice applies it once.
 
+mod access;
 mod http;
 mod row;
 
@@ -20,17 +22,26 @@ use weir_core::Span;
 
 use crate::gateway::member::{MemberConfig, StoreReply, StoreRequest};
 use crate::gateway::table::{Lease, MemberRow, MemberTable};
+pub use access::EtcdAccess;
 use row::Keys;
 
 /// The code of `google.rpc.Code` for an object that does not exist. For the calls in this module,
 /// that object is the lease.
 const NOT_FOUND: i64 = 5;
+/// The code of `google.rpc.Code` for a token that is not valid, because it has expired or etcd has
+/// started since.
+const UNAUTHENTICATED: i64 = 16;
+/// A part of etcd's message for a token from before a change of users or roles.
+const OLD_REVISION: &str = "revision of auth store is old";
 
 /// A client of etcd for the rows of one minimum.
 #[derive(Debug)]
 pub struct Etcd {
-    /// The addresses of etcd, such as `127.0.0.1:2379`.
+    /// The URLs of etcd, such as `https://127.0.0.1:2379`.
     endpoints: Vec<String>,
+    access: EtcdAccess,
+    /// The token of the user, after it was authenticated.
+    token: Option<String>,
     /// The index of the endpoint that answered last.
     at: usize,
     keys: Keys,
@@ -41,16 +52,18 @@ pub struct Etcd {
 
 impl Etcd {
     /// Creates a client for the rows of the minimum `name` below `prefix`, at these endpoints
-    /// (`host:port`). `by` is a word that identifies the owner of this server's row to readers.
+    /// (URLs), with an identity. `by` is a word that identifies the owner of this server's row to readers.
     /// Does not connect yet.
     pub fn new(
-        endpoints: Vec<String>,
+        (endpoints, access): (Vec<String>, EtcdAccess),
         (prefix, name): (&str, &str),
         config: &MemberConfig,
         by: String,
     ) -> Self {
         Self {
             endpoints,
+            access,
+            token: None,
             at: 0,
             keys: Keys::new(prefix, name),
             ttl: config.ttl,
@@ -81,11 +94,10 @@ impl Etcd {
         let count = self.endpoints.len();
         for tried in 0..count {
             let at = (self.at + tried) % count;
-            let endpoint = &self.endpoints[at];
             let left = deadline.saturating_duration_since(Instant::now());
             // The remaining time is divided among the endpoints that have not been tried.
             let patience = left / (count - tried) as u32;
-            let answered = timeout(patience, http::post(endpoint, path, &body)).await;
+            let answered = timeout(patience, self.post(at, (path, &body))).await;
             let answered = answered
                 .unwrap_or_else(|_| Err(format!("no reply within {} ms", patience.as_millis())));
             let understood =
@@ -99,6 +111,51 @@ impl Etcd {
             }
         }
         Err(reasons.join("; "))
+    }
+
+    /// Sends a call to an endpoint, as the user if there is one. A token that is not valid any more
+    /// is replaced once.
+    async fn post(
+        &mut self,
+        at: usize,
+        call: (&str, &Value),
+    ) -> Result<(StatusCode, Value), String> {
+        let known = self.token.is_some();
+        let token = self.authenticated(at).await?;
+        let endpoint = &self.endpoints[at];
+        let reply = http::post(endpoint, call, &self.access, token.as_deref()).await?;
+        let message = reply.1["error"].as_str().unwrap_or_default();
+        let is_old =
+            message.contains(OLD_REVISION) || reply.1["code"].as_i64() == Some(UNAUTHENTICATED);
+        if !is_old {
+            return Ok(reply);
+        }
+        self.token = None;
+        if !known {
+            return Ok(reply);
+        }
+        let token = self.authenticated(at).await?;
+        http::post(&self.endpoints[at], call, &self.access, token.as_deref()).await
+    }
+
+    /// Returns the token of the user, which is authenticated if it has none. Returns `None` without
+    /// a user.
+    async fn authenticated(&mut self, at: usize) -> Result<Option<String>, String> {
+        let Some(login) = self.access.login() else {
+            return Ok(None);
+        };
+        if self.token.is_none() {
+            let user = &login.user;
+            let body = json!({ "name": user, "password": login.password()? });
+            let call = ("/v3/auth/authenticate", &body);
+            let (_, value) = http::post(&self.endpoints[at], call, &self.access, None).await?;
+            let token = value["token"].as_str().ok_or_else(|| {
+                let why = value["error"].as_str().unwrap_or("no token");
+                format!("{why}; check user = {user:?} and password_file in [gateways]")
+            })?;
+            self.token = Some(token.to_owned());
+        }
+        Ok(self.token.clone())
     }
 
     /// Returns the path and the body of a call.
