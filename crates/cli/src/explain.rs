@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use weir_config::units::Time;
 use weir_core::record::{Observer, ReplayError};
 use weir_core::{GroupId, Instant, Span};
-use weir_manage::api::Socket;
+use weir_manage::api::ManagementServer;
 use weir_measure::explain::{Explanation, JudgingJournal};
 
 /// The arguments of `weir explain`.
@@ -20,7 +20,7 @@ pub(crate) struct ExplainOptions {
     /// The name of a volume or a tenant
     volume: String,
     #[command(flatten)]
-    socket: Socket,
+    server: ManagementServer,
     /// Explain a recording of `weir serve --record` by replaying it in virtual time, instead of
     /// querying a running server
     #[arg(long, value_name = "FILE", conflicts_with = "socket")]
@@ -67,7 +67,7 @@ fn explain_running(options: &ExplainOptions) -> Result<Value, Failure> {
         format!("?since_seconds={seconds}")
     });
     let path = format!("{}/explain{since}", target.path());
-    let client = options.socket.client().map_err(Failure::run)?;
+    let client = options.server.client().map_err(Failure::run)?;
     let answer = client.get(&path);
     answer.map_err(|error| ctl::refused(&error))
 }

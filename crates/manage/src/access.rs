@@ -1,14 +1,16 @@
-//! Access control: processes are identified by user and group, browsers by a token.
+//! Access control: processes are identified by user and group, browsers by a token, and clients of
+//! other machines by a certificate.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
-use weir_config::{Id, Manage};
+use weir_config::{Allow, Id, Manage};
 
 use crate::error::RequestRefusal;
 
@@ -31,8 +33,22 @@ pub(crate) enum Peer {
     },
     /// A browser, or another client on the loopback interface.
     Browser,
+    /// A client over TLS, with a verified certificate.
+    Certificate {
+        /// The DNS names and URIs in its certificate.
+        names: Vec<String>,
+        address: IpAddr,
+    },
     /// A client of the address for metrics, which can request only these.
     Metrics,
+}
+
+/// The rights of a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    ReadOnly,
+    /// The client can read and change everything.
+    Admin,
 }
 
 impl Peer {
@@ -57,6 +73,11 @@ impl Peer {
         match self {
             Self::Process { user, pid, .. } => format!("uid {user} pid {pid}"),
             Self::Browser => "token".to_owned(),
+            Self::Certificate { names, address } => {
+                // A certificate can have many names, and one line of the log should stay readable.
+                let names: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
+                format!("certificate {} from {address}", names.join(" "))
+            }
             Self::Metrics => "metrics".to_owned(),
         }
     }
@@ -67,11 +88,32 @@ fn own_users() -> [u32; 2] {
     [0, rustix::process::geteuid().as_raw()]
 }
 
-/// The users, the groups and the token that are authorised.
-#[derive(Debug)]
-pub(crate) struct AccessRules {
+/// The users, the groups and the names in certificates that have a role.
+#[derive(Debug, Default)]
+struct Members {
     users: Vec<u32>,
     groups: Vec<u32>,
+    names: Vec<String>,
+}
+
+impl Members {
+    /// Returns true if a client is one of the members.
+    fn contain(&self, peer: &Peer) -> bool {
+        match peer {
+            Peer::Process { user, group, .. } => {
+                self.users.contains(user) || self.groups.contains(group)
+            }
+            Peer::Certificate { names, .. } => names.iter().any(|name| self.names.contains(name)),
+            Peer::Browser | Peer::Metrics => false,
+        }
+    }
+}
+
+/// The clients that are authorised.
+#[derive(Debug)]
+pub(crate) struct AccessRules {
+    admins: Members,
+    readers: Members,
     token: Option<String>,
     /// The loopback ports at which clients can connect, as named in `Host`.
     ports: Vec<u16>,
@@ -86,13 +128,37 @@ impl AccessRules {
         }
         let groups = manage.groups.iter();
         let groups = groups.map(|id| number(id, "group", "/etc/group"));
-        let token = manage.token_file.as_deref().map(token).transpose()?;
-        Ok(Self {
+        let admins = Members {
             users,
             groups: groups.collect::<Result<_, String>>()?,
+            names: manage.certificates.clone(),
+        };
+        let mut readers = Members::default();
+        for allow in &manage.read_only {
+            match allow {
+                Allow::User(id) => readers.users.push(number(id, "user", "/etc/passwd")?),
+                Allow::Group(id) => readers.groups.push(number(id, "group", "/etc/group")?),
+                Allow::Certificate(name) => readers.names.push(name.clone()),
+                // The configuration refuses addresses, which do not identify a client.
+                Allow::Address(_) => {}
+            }
+        }
+        let token = manage.token_file.as_deref().map(token).transpose()?;
+        Ok(Self {
+            admins,
+            readers,
             token,
             ports,
         })
+    }
+
+    /// Returns the role of a client that is identified, or `None` if it has none.
+    fn role(&self, peer: &Peer) -> Option<Role> {
+        if self.admins.contain(peer) {
+            Some(Role::Admin)
+        } else {
+            self.readers.contain(peer).then_some(Role::ReadOnly)
+        }
     }
 
     /// Checks that a client may send a request. `page` is true for the dashboard's page, which has
@@ -107,18 +173,35 @@ impl AccessRules {
         let forbidden = |error: String| Err(RequestRefusal::new(StatusCode::FORBIDDEN, error));
         match peer {
             Peer::Metrics => Ok(()),
-            Peer::Process { user, group, .. } => {
-                if self.users.contains(user) || self.groups.contains(group) {
-                    return Ok(());
-                }
-                forbidden(format!(
+            Peer::Process { user, .. } => match self.role(peer) {
+                Some(Role::ReadOnly) if writes => forbidden(format!(
+                    "user {user} may only read; add the user to users, or its group to groups, in [manage]"
+                )),
+                Some(_) => Ok(()),
+                None => forbidden(format!(
                     "user {user} is not permitted; add the user to users, or its group to groups, in [manage]"
-                ))
+                )),
+            },
+            Peer::Certificate { names, .. } => {
+                let shown = names.first().map_or("without a name", String::as_str);
+                match self.role(peer) {
+                    Some(Role::ReadOnly) if writes => forbidden(format!(
+                        "certificate {shown} may only read; add {shown:?} to certificates in [manage]"
+                    )),
+                    // A browser sends the certificate with requests of every page.
+                    Some(_) if writes && !is_same_origin(headers) => {
+                        forbidden(FOREIGN_PAGE.to_owned())
+                    }
+                    Some(_) => Ok(()),
+                    None => forbidden(format!(
+                        "certificate {shown} is not permitted; add {shown:?} to certificates, or \"certificate:{shown}\" to read_only, in [manage]"
+                    )),
+                }
             }
             Peer::Browser => {
                 self.check_host(headers)?;
                 if writes && !self.is_own_origin(headers) {
-                    return forbidden("changes from pages of other sites are not permitted; use the dashboard's own page".to_owned());
+                    return forbidden(FOREIGN_PAGE.to_owned());
                 }
                 if page || self.has_token(headers) {
                     return Ok(());
@@ -157,15 +240,11 @@ impl AccessRules {
     /// Returns true if a request does not come from another site. Programs other than browsers do
     /// not send these headers.
     fn is_own_origin(&self, headers: &HeaderMap) -> bool {
-        // A header that is not text counts as a foreign site.
-        let word = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-        let site =
-            word("sec-fetch-site").is_none_or(|site| ["same-origin", "none"].contains(&site));
-        let origin = word(ORIGIN.as_str());
-        site && origin.is_none_or(|origin| {
-            let host = origin.strip_prefix("http://");
-            host.is_some_and(|host| self.is_own(host))
-        })
+        is_own_site(headers)
+            && word(headers, ORIGIN.as_str()).is_none_or(|origin| {
+                let host = origin.strip_prefix("http://");
+                host.is_some_and(|host| self.is_own(host))
+            })
     }
 
     fn has_token(&self, headers: &HeaderMap) -> bool {
@@ -176,6 +255,29 @@ impl AccessRules {
             _ => false,
         }
     }
+}
+
+const FOREIGN_PAGE: &str =
+    "changes from pages of other sites are not permitted; use the dashboard's own page";
+
+/// Returns true if a request over TLS does not come from another site. TLS has verified that the
+/// client means this server, so its `Host` is a name of this server.
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    let host = word(headers, HOST.as_str());
+    is_own_site(headers)
+        && word(headers, ORIGIN.as_str())
+            .is_none_or(|origin| origin.strip_prefix("https://") == host)
+}
+
+/// Returns true if a browser does not state that a request comes from another site.
+fn is_own_site(headers: &HeaderMap) -> bool {
+    let site = word(headers, "sec-fetch-site");
+    site.is_none_or(|site| ["same-origin", "none"].contains(&site))
+}
+
+/// Returns a header, which counts as a foreign one if it is not text.
+fn word<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or("?"))
 }
 
 /// Returns true if two texts are equal. The time does not depend on the position of the first
@@ -265,9 +367,14 @@ mod tests {
     }
 
     fn access() -> AccessRules {
+        let members = |users: &[u32], groups: &[u32], name: &str| Members {
+            users: users.to_vec(),
+            groups: groups.to_vec(),
+            names: vec![name.to_owned()],
+        };
         AccessRules {
-            users: vec![0, 7],
-            groups: vec![9],
+            admins: members(&[0, 7], &[9], "ops.example"),
+            readers: members(&[8], &[10], "monitor.example"),
             token: Some("0123456789abcdef".to_owned()),
             ports: vec![9810],
         }
@@ -324,18 +431,54 @@ mod tests {
 
     #[test]
     fn processes_are_told_apart_by_user_and_group() {
-        let of = |user, group| {
+        let of = |user, group, writes| {
             let peer = Peer::Process {
                 user,
                 group,
                 pid: 1,
             };
             access()
-                .check(&peer, &HeaderMap::new(), false, true)
+                .check(&peer, &HeaderMap::new(), false, writes)
                 .is_ok()
         };
-        assert!(of(0, 0) && of(7, 100) && of(8, 9));
-        assert!(!of(8, 8));
+        assert!(of(0, 0, true) && of(7, 100, true) && of(8, 9, true));
+        assert!(of(8, 8, false) && of(1, 10, false));
+        assert!(!of(8, 8, true) && !of(1, 10, true) && !of(1, 1, false));
+    }
+
+    #[test]
+    fn certificates_have_the_role_of_one_of_their_names() {
+        let status = |names: &[&str], pairs: &[(&'static str, &str)], page, writes| {
+            let peer = Peer::Certificate {
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+                address: IpAddr::from([192, 0, 2, 7]),
+            };
+            let checked = access().check(&peer, &headers(pairs), page, writes);
+            checked.map_or_else(|refused| refused.status.as_u16(), |()| 200)
+        };
+        let (ops, monitor) = (["x.example", "ops.example"], ["monitor.example"]);
+        assert_eq!(status(&ops, &[], false, true), 200);
+        assert_eq!(status(&monitor, &[], false, false), 200);
+        assert_eq!(status(&monitor, &[], false, true), 403);
+        for other in [&["OPS.example"][..], &["*.example"], &[]] {
+            assert_eq!(
+                status(other, &[], true, false),
+                403,
+                "{other:?}, even the page"
+            );
+        }
+        // The certificate alone must not permit a change from a page of another site.
+        const HOST: (&str, &str) = ("host", "server.example:9811");
+        let from = |origin| [HOST, ("origin", origin)];
+        assert_eq!(
+            status(&ops, &from("https://server.example:9811"), false, true),
+            200
+        );
+        for origin in ["https://evil.example", "http://server.example:9811", "null"] {
+            assert_eq!(status(&ops, &from(origin), false, true), 403, "{origin}");
+        }
+        let cross = [HOST, ("sec-fetch-site", "cross-site")];
+        assert_eq!(status(&ops, &cross, false, true), 403);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use weir_config::DriveRoom;
 use weir_config::units::BytesPerSecond;
 use weir_serve::LiveServer;
 
+use crate::audit::{AuditLog, AuditRecord, AuditResult};
 use crate::document::{ConfigDocument, ReplacedValue};
 use crate::error::RequestRefusal;
 use crate::file::ConfigFile;
@@ -139,6 +140,7 @@ struct ControlState {
     file: Option<ConfigFile>,
     reach: Reach,
     journal: ChangeJournal,
+    audit: Option<AuditLog>,
     versions: Versions,
     run: u64,
     last: u64,
@@ -176,6 +178,13 @@ impl ChangeControl {
         text: String,
     ) -> Result<Self, String> {
         let document = ConfigDocument::parse(&text)?;
+        let manage = &server.config().manage;
+        let audit = manage.audit_file.as_deref();
+        let audit = audit
+            .map(|path| AuditLog::open(path, manage.audit_size))
+            .transpose()?;
+        let (audit, earlier) = audit.unzip();
+        let journal = ChangeJournal::after(earlier.unwrap_or_default());
         let inner = ControlState {
             rooms: rooms(server.config()),
             reach: Reach::new(server.config(), file.as_deref()),
@@ -184,11 +193,16 @@ impl ChangeControl {
             document,
             file: file.map(|path| ConfigFile::new(path, text.clone())),
             text,
-            journal: ChangeJournal::default(),
+            last: journal
+                .changes()
+                .map(|change| change.number)
+                .max()
+                .unwrap_or_default(),
+            journal,
+            audit,
             versions: BTreeMap::new(),
             // Two runs of the server do not start in the same millisecond.
             run: now_ms(),
-            last: 0,
         };
         let published = inner.publish().ok_or("the server has ended")?;
         Ok(Self {
@@ -228,22 +242,21 @@ impl ChangeControl {
         edits: &[Edit],
         how: &ChangeContext,
     ) -> Result<Outcome, RequestRefusal> {
-        let mut inner = self.lock();
-        inner.check(how)?;
-        let mut document = inner.document.clone();
-        let back = edit(&mut document, edits)?;
-        let text = document.to_string();
-        let saved = inner.saved(how.save, &text, |document| edit(document, edits).map(drop))?;
-        let planned = PlannedChange {
-            text,
-            document,
-            saved,
-            back: UndoData::Edits(back),
-            undoes: None,
-        };
-        let outcome = inner.apply_planned(planned, how)?;
-        self.publish(&inner, how);
-        Ok(outcome)
+        self.make(&request(edits), how, |inner| {
+            inner.check(how)?;
+            let mut document = inner.document.clone();
+            let back = edit(&mut document, edits)?;
+            let text = document.to_string();
+            let saved = inner.saved(how.save, &text, |document| edit(document, edits).map(drop))?;
+            let planned = PlannedChange {
+                text,
+                document,
+                saved,
+                back: UndoData::Edits(back),
+                undoes: None,
+            };
+            inner.apply_planned(planned, how)
+        })
     }
 
     /// Undoes a change.
@@ -252,75 +265,63 @@ impl ChangeControl {
         number: Option<u64>,
         how: &ChangeContext,
     ) -> Result<Outcome, RequestRefusal> {
-        let mut inner = self.lock();
-        let (change, back) = inner
-            .journal
-            .back(number)
-            .map_err(RequestRefusal::conflict)?;
-        // A change that was kept in memory only is not in the file, so that undoing it must not
-        // change the file.
-        let (number, save) = (change.number, how.save.or(Some(change.saved)));
-        let back = back.clone();
-        let mut document = inner.document.clone();
-        let replaced = put_back(&mut document, &back, number)?;
-        let text = document.to_string();
-        let saved = inner.saved(save, &text, |document| {
-            put_back(document, &back, number).map(drop)
-        })?;
-        let planned = PlannedChange {
-            text,
-            document,
-            saved,
-            back: replaced,
-            undoes: Some(number),
-        };
-        let outcome = inner.apply_planned(planned, how)?;
-        self.publish(&inner, how);
-        Ok(outcome)
+        let named = number.map_or_else(|| "undo".to_owned(), |number| format!("undo {number}"));
+        self.make(&named, how, |inner| {
+            let (change, back) = inner
+                .journal
+                .back(number)
+                .map_err(RequestRefusal::conflict)?;
+            // A change that was kept in memory only is not in the file, so that undoing it must not
+            // change the file.
+            let (number, save) = (change.number, how.save.or(Some(change.saved)));
+            let back = back.clone();
+            let mut document = inner.document.clone();
+            let replaced = put_back(&mut document, &back, number)?;
+            let text = document.to_string();
+            let saved = inner.saved(save, &text, |document| {
+                put_back(document, &back, number).map(drop)
+            })?;
+            let planned = PlannedChange {
+                text,
+                document,
+                saved,
+                back: replaced,
+                undoes: Some(number),
+            };
+            inner.apply_planned(planned, how)
+        })
     }
 
     /// Reads the configuration file again and applies it.
     pub(crate) fn reload(&self, how: &ChangeContext) -> Result<Outcome, RequestRefusal> {
-        let mut inner = self.lock();
-        let Some(file) = &inner.file else {
-            return Err(RequestRefusal::conflict(
-                "the server has no configuration file that could be read again",
-            ));
-        };
-        let read = weir_config::file_text(file.path());
-        let (_, text) = read.map_err(|problems| RequestRefusal::problems(&problems))?;
-        let document = ConfigDocument::parse(&text);
-        let planned = PlannedChange {
-            // Text that is not TOML is refused below, with line and column.
-            document: document.unwrap_or_else(|_| inner.document.clone()),
-            saved: None,
-            back: UndoData::Text {
-                before: inner.text.clone(),
-                after: text.clone(),
-            },
-            text: text.clone(),
-            undoes: None,
-        };
-        // Any authorised client may reload without confinement, because the text comes from the
-        // configuration file and not from the client.
-        let whole = ChangeContext {
-            confined: false,
-            ..how.clone()
-        };
-        let outcome = inner.apply_planned(planned, &whole)?;
-        // The text in force is that of the file now.
-        if let Some(file) = inner.file.as_mut().filter(|_| !how.dry_run) {
-            file.text = text;
-        }
-        self.publish(&inner, how);
-        Ok(outcome)
+        self.make("reload", how, |inner| inner.reload(how))
     }
 
-    /// Publishes the state after a change, unless it was a dry run.
-    fn publish(&self, inner: &ControlState, how: &ChangeContext) {
-        if !how.dry_run
-            && let Some(published) = inner.publish()
-        {
+    /// Makes a change, publishes the state after it, and records the result in the audit file.
+    fn make(
+        &self,
+        request: &str,
+        how: &ChangeContext,
+        change: impl FnOnce(&mut ControlState) -> Result<Outcome, RequestRefusal>,
+    ) -> Result<Outcome, RequestRefusal> {
+        let mut inner = self.lock();
+        if how.dry_run {
+            return change(&mut inner);
+        }
+        inner.audit.as_mut().map_or(Ok(()), AuditLog::check)?;
+        let outcome = change(&mut inner);
+        if let Some(audit) = &mut inner.audit {
+            audit.record(audit_record(request, how, &outcome));
+        }
+        if outcome.is_ok() {
+            self.publish(&inner);
+        }
+        outcome
+    }
+
+    /// Publishes the state after a change.
+    fn publish(&self, inner: &ControlState) {
+        if let Some(published) = inner.publish() {
             // A poisoned lock is used all the same, because the value is replaced as a whole.
             let mut slot = self.published.write();
             let slot = slot.as_deref_mut();
@@ -333,6 +334,40 @@ impl ChangeControl {
 }
 
 impl ControlState {
+    fn reload(&mut self, how: &ChangeContext) -> Result<Outcome, RequestRefusal> {
+        let Some(file) = &self.file else {
+            return Err(RequestRefusal::conflict(
+                "the server has no configuration file that could be read again",
+            ));
+        };
+        let read = weir_config::file_text(file.path());
+        let (_, text) = read.map_err(|problems| RequestRefusal::problems(&problems))?;
+        let document = ConfigDocument::parse(&text);
+        let planned = PlannedChange {
+            // Text that is not TOML is refused below, with line and column.
+            document: document.unwrap_or_else(|_| self.document.clone()),
+            saved: None,
+            back: UndoData::Text {
+                before: self.text.clone(),
+                after: text.clone(),
+            },
+            text: text.clone(),
+            undoes: None,
+        };
+        // Any authorised client may reload without confinement, because the text comes from the
+        // configuration file and not from the client.
+        let whole = ChangeContext {
+            confined: false,
+            ..how.clone()
+        };
+        let outcome = self.apply_planned(planned, &whole)?;
+        // The text in force is that of the file now.
+        if let Some(file) = self.file.as_mut().filter(|_| !how.dry_run) {
+            file.text = text;
+        }
+        Ok(outcome)
+    }
+
     /// Checks a prepared change, then applies it to the server, the file and the journal.
     fn apply_planned(
         &mut self,
@@ -511,6 +546,39 @@ impl ControlState {
             return Err(refused);
         }
         Ok(Some(text))
+    }
+}
+
+/// Returns the edits of a request in one line, in the syntax of the configuration file.
+fn request(edits: &[Edit]) -> String {
+    let edit = |edit: &Edit| match &edit.value {
+        serde_json::Value::Null => format!("remove {}", edit.key.join(".")),
+        value => format!("{} = {value}", edit.key.join(".")),
+    };
+    edits.iter().map(edit).collect::<Vec<_>>().join(", ")
+}
+
+fn audit_record(
+    request: &str,
+    how: &ChangeContext,
+    outcome: &Result<Outcome, RequestRefusal>,
+) -> AuditRecord {
+    let change = outcome.as_ref().ok().map(|outcome| &outcome.change);
+    let change = change.filter(|change| change.number > 0);
+    AuditRecord {
+        at_ms: change.map_or_else(now_ms, |change| change.at_ms),
+        by: how.by.clone(),
+        request: request.to_owned(),
+        result: match (outcome, change) {
+            (Err(_), _) => AuditResult::Refused,
+            (Ok(_), Some(_)) => AuditResult::Made,
+            (Ok(_), None) => AuditResult::Unchanged,
+        },
+        error: outcome
+            .as_ref()
+            .err()
+            .map(|refused| refused.refusal.error.clone()),
+        change: change.cloned(),
     }
 }
 

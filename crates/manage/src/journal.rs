@@ -35,8 +35,10 @@ impl UndoData {
 #[derive(Debug)]
 struct RememberedChange {
     change: Change,
-    /// `None` if the change was undone, or if the data take too much memory.
+    /// `None` if the change was undone, if the data take too much memory, or if an earlier run of
+    /// the server made the change.
     back: Option<UndoData>,
+    is_of_earlier_run: bool,
     bytes: usize,
 }
 
@@ -48,6 +50,20 @@ pub(crate) struct ChangeJournal {
 }
 
 impl ChangeJournal {
+    /// Returns a journal with the changes of earlier runs, oldest first. They cannot be undone.
+    pub(crate) fn after(earlier: Vec<Change>) -> Self {
+        let mut journal = Self::default();
+        // Only the last ones are remembered.
+        let forgotten = earlier.len().saturating_sub(CHANGES);
+        for change in earlier.into_iter().skip(forgotten) {
+            journal.add(change, UndoData::Edits(Vec::new()));
+        }
+        for entry in &mut journal.entries {
+            (entry.back, entry.is_of_earlier_run) = (None, true);
+        }
+        journal
+    }
+
     /// Adds a change. Removes the oldest changes if the bounds are exceeded.
     pub(crate) fn add(&mut self, mut change: Change, back: UndoData) {
         if let Some(undone) = change.undoes
@@ -73,6 +89,7 @@ impl ChangeJournal {
         self.entries.push_back(RememberedChange {
             change,
             back,
+            is_of_earlier_run: false,
             bytes,
         });
         self.bytes += bytes;
@@ -103,6 +120,11 @@ impl ChangeJournal {
         let entry = entry.ok_or_else(|| {
             format!("unknown change {number}; `weir ctl changes` lists the changes that are kept")
         })?;
+        if entry.is_of_earlier_run {
+            return Err(format!(
+                "change {number} was made before the server was started and cannot be undone; set the values before it again"
+            ));
+        }
         let back = entry.back.as_ref().ok_or_else(|| {
             let undone = self
                 .entries
@@ -156,6 +178,19 @@ mod tests {
             assert!(journal.entries.iter().map(held).sum::<usize>() <= BYTES);
         }
         assert_eq!(journal.changes().next().unwrap().number, 1000);
+    }
+
+    #[test]
+    fn changes_of_earlier_runs_are_listed_and_cannot_be_undone() {
+        let earlier = (1..=300).map(|number| change(number, None, 100).0);
+        let mut journal = ChangeJournal::after(earlier.collect());
+        assert_eq!(journal.changes().count(), CHANGES);
+        let error = journal.back(Some(300)).unwrap_err();
+        assert!(error.contains("before the server was started"), "{error}");
+        assert!(journal.back(None).is_err());
+        let (next, back) = change(301, None, 100);
+        journal.add(next, back);
+        assert_eq!(journal.back(None).unwrap().0.number, 301);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 mod access;
 pub mod api;
+mod audit;
 mod control;
 mod dashboard;
 mod document;
@@ -34,12 +35,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::api::{Event, Outcome, Refusal};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use weir_serve::places::Peer as Client;
-use weir_serve::{Doors, Explainer, LiveServer};
+use weir_serve::{Doors, Explainer, LiveServer, ManagementTls, RefusalReason, Refusals};
 
 use access::{AccessRules, Peer};
 use control::{ChangeContext, ChangeControl, Patience};
@@ -96,6 +99,8 @@ pub struct Management {
 pub struct Addresses {
     /// The address for browsers.
     pub http: Option<SocketAddr>,
+    /// The address for clients over TLS.
+    pub https: Option<SocketAddr>,
     /// The address for metrics.
     pub metrics: Option<SocketAddr>,
 }
@@ -107,6 +112,8 @@ pub(crate) struct Manager {
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) access: AccessRules,
     pub(crate) explainer: Explainer,
+    pub(crate) refusals: Arc<Refusals>,
+    tls: ManagementTls,
 }
 
 impl Manager {
@@ -137,6 +144,7 @@ impl Management {
         let doors = server.doors().unwrap_or_default();
         let addresses = Addresses {
             http: doors.http_address(),
+            https: doors.https_address(),
             metrics: doors.metrics_address(),
         };
         let ports = addresses.http.iter().map(SocketAddr::port).collect();
@@ -147,12 +155,15 @@ impl Management {
         let watcher = Arc::new(Watcher::new(server.watch()));
         let explainer = server.explainer();
         let parts = server.parts();
+        let (tls, refusals) = (server.management_tls(), server.refusals());
         let control = ChangeControl::new(server, source.file, source.text);
         let manager = Arc::new(Manager {
             control: control.map_err(StartError::Config)?,
             watcher,
             access,
             explainer,
+            refusals,
+            tls,
         });
         let mut management = Self {
             gateways: GatewayThread::start(&manager, parts)?,
@@ -161,7 +172,8 @@ impl Management {
             stop: None,
             thread: None,
         };
-        if doors.socket.is_some() || doors.http.is_some() || doors.metrics.is_some() {
+        let is_asked = doors.socket.is_some() || doors.metrics.is_some();
+        if is_asked || doors.http.is_some() || doors.https.is_some() {
             management.answer(doors)?;
         }
         Ok(management)
@@ -260,12 +272,17 @@ fn serve(runtime: &Runtime, doors: Doors, manager: &Arc<Manager>, stopped: onesh
         let Doors {
             socket,
             http,
+            https,
             metrics,
             ..
         } = doors;
         if let Some(socket) = socket {
             let socket = UnixListener::from_std(socket)?;
             tasks.spawn(at_socket(socket, router.clone()));
+        }
+        if let Some(listener) = https {
+            let listener = TcpListener::from_std(listener)?;
+            tasks.spawn(at_https(listener, Arc::clone(manager), router.clone()));
         }
         for (listener, peer) in [(http, Peer::Browser), (metrics, Peer::Metrics)] {
             if let Some(listener) = listener {
@@ -290,20 +307,67 @@ async fn at_socket(socket: UnixListener, router: axum::Router) {
         let (stream, _) = socket.accept().await?;
         let peer = Peer::of(&stream)?;
         let claim = places::claim(Client::process(&stream), peer.is_own());
-        Ok((stream, peer, claim))
+        Ok((std::future::ready(Some((stream, peer))), claim))
     };
     listener::run(accept, router).await;
 }
 
 async fn at_address(listener: TcpListener, peer: Peer, router: axum::Router) {
     let accept = || async {
-        let (stream, address) = listener.accept().await?;
-        // A response is written at once. Nagle's algorithm would only delay it.
-        let _ = stream.set_nodelay(true);
-        let claim = places::claim(Client::host(Some(address)), false);
-        Ok((stream, peer.clone(), claim))
+        let (stream, _, claim) = accepted(&listener).await?;
+        Ok((std::future::ready(Some((stream, peer.clone()))), claim))
     };
     listener::run(accept, router).await;
+}
+
+async fn at_https(listener: TcpListener, manager: Arc<Manager>, router: axum::Router) {
+    let accept = || async {
+        let (stream, address, claim) = accepted(&listener).await?;
+        Ok((identified(stream, address, Arc::clone(&manager)), claim))
+    };
+    listener::run(accept, router).await;
+}
+
+/// Accepts a client over TCP.
+async fn accepted(
+    listener: &TcpListener,
+) -> std::io::Result<(TcpStream, SocketAddr, weir_serve::places::Claim)> {
+    let (stream, address) = listener.accept().await?;
+    // A response is written at once. Nagle's algorithm would only delay it.
+    let _ = stream.set_nodelay(true);
+    let claim = places::claim(Client::host(Some(address)), false);
+    Ok((stream, address, claim))
+}
+
+/// Conducts the TLS handshake with a client. Returns `None` if it fails.
+async fn identified(
+    stream: TcpStream,
+    address: SocketAddr,
+    manager: Arc<Manager>,
+) -> Option<(TlsStream<TcpStream>, Peer)> {
+    let refused = |error: String| {
+        manager.refusals.count(RefusalReason::ManagementTls);
+        if weir_serve::warning_allowed() {
+            tracing::warn!(peer = %address, error, "TLS with a client of the management interface failed");
+        }
+    };
+    let settings = manager.tls.settings().map_err(refused).ok()?;
+    let stream = match TlsAcceptor::from(settings).accept(stream).await {
+        Ok(stream) => stream,
+        // Otherwise the client has disconnected, which is not worth a log entry.
+        Err(error) => {
+            if error.kind() == std::io::ErrorKind::InvalidData {
+                refused(error.to_string());
+            }
+            return None;
+        }
+    };
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let peer = Peer::Certificate {
+        names: weir_serve::certificate_names(chain),
+        address: address.ip().to_canonical(),
+    };
+    Some((stream, peer))
 }
 
 /// Returns the time in milliseconds since 1970.

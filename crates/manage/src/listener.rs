@@ -25,16 +25,18 @@ const HEAD_BYTES: usize = 16 << 10;
 /// connection.
 const LIFE: Duration = Duration::from_mins(1);
 
-/// Serves every client that `accept` returns.
-pub(crate) async fn run<S, A, F>(accept: A, router: Router)
+/// Serves every client that `accept` returns, together with the beginning of its connection: a
+/// handshake, which identifies it.
+pub(crate) async fn run<S, A, F, B>(accept: A, router: Router)
 where
     A: Fn() -> F,
-    F: Future<Output = std::io::Result<(S, Peer, Claim)>>,
+    F: Future<Output = std::io::Result<(B, Claim)>>,
+    B: Future<Output = Option<(S, Peer)>> + Send + 'static,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let connections = Arc::new(Connections::new());
     loop {
-        let Ok((socket, peer, claim)) = accept().await else {
+        let Ok((begin, claim)) = accept().await else {
             // Probably no descriptors are left. A pause prevents a busy loop.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
@@ -45,7 +47,13 @@ where
                 Err(wait) => tokio::time::sleep(wait).await,
             }
         };
-        let served = serve(socket, peer, connection.clone(), router.clone());
+        let (known, router) = (connection.clone(), router.clone());
+        let served = async {
+            // A handshake that does not end keeps its place no longer than a head.
+            if let Ok(Some((socket, peer))) = tokio::time::timeout(HEAD, begin).await {
+                serve(socket, peer, known, router).await;
+            }
+        };
         connection.served_by(tokio::spawn(served).abort_handle());
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use axum::http::StatusCode;
 use weir_config::{Problem, Server, Storage, Volume};
 
+use crate::audit;
 use crate::error::RequestRefusal;
 
 /// The permitted storage: all paths at or below the listed ones, and all that root or the server's
@@ -28,12 +29,20 @@ impl Reach {
     pub(crate) fn new(config: &Server, file: Option<&Path>) -> Self {
         let listed = config.manage.storage.clone();
         let manage = &config.manage;
-        let own = manage.token_file.iter().chain(&manage.manual);
-        let own = own.map(PathBuf::as_path).chain(file);
+        let tls = config.listen.tls.iter();
+        let audit = manage.audit_file.iter();
+        let predecessor = audit
+            .clone()
+            .map(|path| PathBuf::from(audit::earlier(path)));
+        let own = (manage.token_file.iter().chain(&manage.manual))
+            .chain(audit)
+            .chain(tls.map(|tls| &tls.key));
+        let own = own.map(PathBuf::as_path).chain(file).map(Path::to_owned);
         let mut reach = Self {
             listed: listed.unwrap_or_else(|| directories(config)),
             named: BTreeSet::new(),
             own: own
+                .chain(predecessor)
                 // Volumes have absolute paths, with which these are compared.
                 .filter_map(|path| std::path::absolute(path).ok())
                 .collect(),
@@ -45,7 +54,7 @@ impl Reach {
     /// Adds the storage that a configuration names. It was written by root or by the server's own
     /// user.
     pub(crate) fn include(&mut self, config: &Server) {
-        let named = config.volumes.iter().filter_map(Volume::path);
+        let named = config.volumes.iter().flat_map(paths);
         self.named.extend(named.map(Path::to_owned));
     }
 
@@ -55,7 +64,7 @@ impl Reach {
     /// Returns 403, with a problem for each volume whose storage is not permitted.
     pub(crate) fn check(&self, config: &Server) -> Result<(), RequestRefusal> {
         let outside = config.volumes.iter().filter_map(|volume| {
-            let path = volume.path().filter(|path| !self.permits(path))?;
+            let path = paths(volume).find(|path| !self.permits(path))?;
             Some(self.problem(config, volume, path))
         });
         let problems: Vec<Problem> = outside.collect();
@@ -104,6 +113,12 @@ impl Reach {
     }
 }
 
+/// Returns the paths of a volume: its storage, and the certificates for its remote server, whose
+/// identity not every client may use.
+fn paths(volume: &Volume) -> impl Iterator<Item = &Path> {
+    volume.path().into_iter().chain(volume.certificates())
+}
+
 /// Checks that a configuration names the same certificates as the running one. Otherwise, a client
 /// could make the server read any file, or accept certificates of another authority.
 ///
@@ -137,7 +152,7 @@ fn directories(config: &Server) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    const LISTED: &str = "storage = [\"/images\", \"/dev/vg\", \"/run/q.sock\"]\nhttp = \"127.0.0.1:0\"\ntoken_file = \"/images/token\"";
+    const LISTED: &str = "storage = [\"/images\", \"/dev/vg\", \"/run/q.sock\"]\nhttp = \"127.0.0.1:0\"\ntoken_file = \"/images/token\"\naudit_file = \"/images/audit\"";
 
     fn config(manage: &str, storages: &[&str]) -> Server {
         let mut text = format!(
@@ -173,6 +188,8 @@ mod tests {
             ("file = \"/srv/./a//2.img\"", [true, false, false]),
             ("file = \"/srv/a/weir.toml\"", [false, false, false]),
             ("file = \"/images/token\"", [false, false, false]),
+            ("file = \"/images/audit\"", [false, false, false]),
+            ("file = \"/images/audit.1\"", [false, false, false]),
             ("file = \"/srv/ab.img\"", [false, false, false]),
             ("file = \"/srv/a/../b.img\"", [false, false, false]),
             ("file = \"/etc/shadow\"", [false, false, false]),
@@ -193,6 +210,14 @@ mod tests {
                 [false, false, false],
             ),
             ("nbd = \"nbd://host/x\"", [true, true, true]),
+            (
+                "nbd = \"nbds://host/x?tls-certificates=/images/tls\"",
+                [false, true, false],
+            ),
+            (
+                "nbd = \"nbds://host/x?tls-certificates=/etc/tls\"",
+                [false, false, false],
+            ),
             ("memory = true\nsize = \"1MiB\"", [true, true, true]),
         ] {
             let found = [&by_default, &listed, &none].map(|reach| named(reach, storage));

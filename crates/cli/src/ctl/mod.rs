@@ -9,7 +9,7 @@ use crate::output;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::time::Duration;
-use weir_manage::api::Socket;
+use weir_manage::api::ManagementServer;
 use weir_manage::api::{
     Changes, Drive, Error, Event, ManagementClient, Outcome, Said, Status, Tenant, UndoRequest,
     Volume,
@@ -22,7 +22,7 @@ pub(crate) use words::ChangeTarget;
 #[derive(Debug, Args)]
 pub(crate) struct CtlOptions {
     #[command(flatten)]
-    socket: Socket,
+    server: ManagementServer,
     /// Print the server's reply as JSON
     #[arg(long, global = true)]
     json: bool,
@@ -149,7 +149,7 @@ impl ChangeOptions {
 }
 
 pub(crate) fn run(options: &CtlOptions) -> Result<(), Failure> {
-    let client = options.socket.client().map_err(Failure::run)?;
+    let client = options.server.client().map_err(Failure::run)?;
     match &options.command {
         CtlCommand::Status => show(&client, options, "/v1/status", |s: &Status| {
             tables::status(s)
@@ -333,6 +333,9 @@ fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     output::print(&(text + "\n"))
 }
 
+/// The help for a server whose TLS fails.
+pub(crate) const TLS_HELP: &str = "set --certificates to a directory whose ca-cert.pem is the authority of the server, and whose client-cert.pem is valid and of an authority in client_ca of the server";
+
 /// Returns the failure for an error of the server. All problems are printed in the form of `weir
 /// check`.
 pub(crate) fn refused(error: &Error) -> Failure {
@@ -348,9 +351,10 @@ pub(crate) fn refused(error: &Error) -> Failure {
     }
     match error {
         Error::Connect { .. } => Failure::Run(format!(
-            "{}\n  help: start the server with a socket in [manage], or set --socket PATH",
+            "{}\n  help: start the server with a socket in [manage], or set --socket PATH or --server HOST:PORT",
             weir_config::os_error::without_numbers(&error.to_string())
         )),
+        Error::Tls { .. } => Failure::run(format!("{error}\n  help: {TLS_HELP}")),
         other => Failure::run(other),
     }
 }

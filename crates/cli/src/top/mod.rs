@@ -23,7 +23,7 @@ use crate::output;
 use clap::Args;
 use state::TopState;
 use std::time::Duration;
-use weir_manage::api::Socket;
+use weir_manage::api::ManagementServer;
 use weir_manage::api::{Error, Event, ManagementClient, Status};
 
 /// The pause between two attempts to reach a server that is down.
@@ -33,7 +33,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 pub(crate) struct TopOptions {
     #[command(flatten)]
-    socket: Socket,
+    server: ManagementServer,
     /// Print the last second as tables and exit
     #[arg(long)]
     once: bool,
@@ -44,7 +44,7 @@ pub(crate) struct TopOptions {
 }
 
 pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
-    let client = options.socket.client().map_err(Failure::run)?;
+    let client = options.server.client().map_err(Failure::run)?;
     // If the server is down, the error must appear before the display replaces the terminal's
     // content.
     let status: Status = client.get("/v1/status").map_err(|e| failed(&e))?;
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
         (true, true) => output::print(&once::json(&status, None)?),
         (false, true) => output::print(&once::tables(&TopState::new(status), output::width())),
         (true, false) => stream(&client, status),
-        (false, false) => screen::run(&options.socket, TopState::new(status)),
+        (false, false) => screen::run(&options.server, TopState::new(status)),
     }
 }
 
@@ -81,7 +81,10 @@ fn stream(client: &ManagementClient, status: Status) -> Result<(), Failure> {
 /// Returns the failure for an error of the server, with a remedy.
 fn failed(error: &Error) -> Failure {
     let help = match error {
-        Error::Connect { .. } => "; start the server with that socket in [manage], or set --socket",
+        Error::Connect { .. } => {
+            "; start the server with a socket in [manage], or set --socket or --server"
+        }
+        Error::Tls { .. } => return crate::ctl::refused(error),
         _ => "",
     };
     Failure::run(format!("{error}{help}"))

@@ -17,7 +17,7 @@ use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use weir_manage::api::Socket;
+use weir_manage::api::ManagementServer;
 
 /// The largest number of inputs that wait to be drawn. A thread with more input blocks.
 const WAITING: usize = 64;
@@ -35,7 +35,7 @@ enum LoopInput {
 }
 
 /// Shows a server on the whole terminal, until the user or a signal ends the display.
-pub(super) fn run(socket: &Socket, state: TopState) -> Result<(), Failure> {
+pub(super) fn run(server: &ManagementServer, state: TopState) -> Result<(), Failure> {
     // A terminal without control sequences cannot show the display.
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if dumb || !output::is_terminal() {
@@ -47,7 +47,7 @@ pub(super) fn run(socket: &Socket, state: TopState) -> Result<(), Failure> {
         Failure::Run(format!("cannot {what}: {reason}"))
     };
     let (sender, inputs) = sync_channel(WAITING);
-    let client = socket.client().map_err(Failure::run)?;
+    let client = server.client().map_err(Failure::run)?;
     let to = sender.clone();
     let watching = thread::Builder::new().name("weir-top-watch".to_owned());
     watching

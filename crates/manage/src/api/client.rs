@@ -1,19 +1,25 @@
-//! A client of the management server over its Unix socket, with one connection for each request.
+//! A client of the management server over its Unix socket or over TLS, with one connection for each
+//! request.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, IF_MATCH};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::{self, pki_types::ServerName};
+use weir_serve::TlsClient;
 
 use crate::api::change::Refusal;
 use crate::api::event::Event;
@@ -25,18 +31,39 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A client of a management server. Calls block until the reply, for at most 30 s.
 #[derive(Debug)]
 pub struct ManagementClient {
-    socket: PathBuf,
+    address: ManagementAddress,
     runtime: Runtime,
+}
+
+/// The address of a management server.
+#[derive(Debug)]
+enum ManagementAddress {
+    Socket(PathBuf),
+    Tls {
+        /// The host and the port.
+        server: String,
+        name: ServerName<'static>,
+        client: TlsClient,
+    },
+}
+
+impl fmt::Display for ManagementAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(path) => path.display().fmt(f),
+            Self::Tls { server, .. } => server.fmt(f),
+        }
+    }
 }
 
 /// The reason why a request has no usable reply.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The socket has no listener, or this process may not connect.
-    #[error("cannot connect to the server at {}: {error}", socket.display())]
+    /// The address has no listener, or this process may not connect.
+    #[error("cannot connect to the server at {server}: {error}")]
     Connect {
-        /// The path of the socket.
-        socket: PathBuf,
+        /// The path of the socket, or the host and the port.
+        server: String,
         /// The error that the system returned.
         error: io::Error,
     },
@@ -48,19 +75,27 @@ pub enum Error {
         /// The reason in the server's words.
         refusal: Refusal,
     },
+    /// TLS failed.
+    #[error("TLS with the server at {server} failed: {reason}")]
+    Tls {
+        /// The host and the port.
+        server: String,
+        /// A description of the failure.
+        reason: String,
+    },
     /// The connection ended early, or there was no reply in time.
-    #[error("the server at {} does not respond: {reason}", socket.display())]
+    #[error("the server at {server} does not respond: {reason}")]
     Silent {
-        /// The path of the socket.
-        socket: PathBuf,
+        /// The path of the socket, or the host and the port.
+        server: String,
         /// A description of the failure.
         reason: String,
     },
     /// The reply is not one of this interface.
-    #[error("the server at {} sent an unexpected reply: {reason}", socket.display())]
+    #[error("the server at {server} sent an unexpected reply: {reason}")]
     Strange {
-        /// The path of the socket.
-        socket: PathBuf,
+        /// The path of the socket, or the host and the port.
+        server: String,
         /// A description of the difference.
         reason: String,
     },
@@ -72,9 +107,40 @@ impl ManagementClient {
     /// # Errors
     /// Returns an error if the system has no descriptors left.
     pub fn new(socket: &Path) -> io::Result<Self> {
+        Self::at(ManagementAddress::Socket(socket.to_owned()))
+    }
+
+    /// Creates a client of the server at `manage.https`, such as `server.example:9811`, without
+    /// connecting to it. The directory has the authority of the server and the client's certificate
+    /// ([`TlsClient::read`]).
+    ///
+    /// # Errors
+    /// Returns the first problem of the address or the files, and what to do.
+    pub fn over_tls(server: &str, certificates: &Path) -> Result<Self, String> {
+        let server = server.strip_prefix("https://").unwrap_or(server);
+        let server = server.strip_suffix('/').unwrap_or(server).to_owned();
+        let host = server
+            .rsplit_once(':')
+            .filter(|(_, port)| port.parse::<u16>().is_ok());
+        let Some((host, _)) = host else {
+            return Err(format!(
+                "{server:?} has no port; write for example server.example:9811"
+            ));
+        };
+        let name = TlsClient::server_name(host)?;
+        let client = TlsClient::read(certificates)?;
+        Self::at(ManagementAddress::Tls {
+            server,
+            name,
+            client,
+        })
+        .map_err(|e| e.to_string())
+    }
+
+    fn at(address: ManagementAddress) -> io::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         Ok(Self {
-            socket: socket.to_owned(),
+            address,
             runtime: runtime.enable_all().build()?,
         })
     }
@@ -169,20 +235,12 @@ impl ManagementClient {
         body: Vec<u8>,
         etag: Option<&str>,
     ) -> Result<Response<Incoming>, Error> {
-        let stream = UnixStream::connect(&self.socket).await;
-        let stream = stream.map_err(|error| Error::Connect {
-            socket: self.socket.clone(),
-            error,
-        })?;
-        let connected = http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = connected.map_err(|e| self.silent(&e.to_string()))?;
-        // The task ends with the response, or with the runtime of this client.
-        drop(tokio::spawn(connection));
+        let mut sender = self.connect().await?;
         let mut request = Request::builder()
             .method(method)
             .uri(path)
             // HTTP/1.1 requires the header. The server checks it only for browsers.
-            .header(HOST, "localhost")
+            .header(HOST, self.host())
             .header(ACCEPT, "application/json");
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
@@ -193,7 +251,73 @@ impl ManagementClient {
         let request = request.body(Full::new(Bytes::from(body)));
         let request = request.map_err(|e| self.strange(&e.to_string()))?;
         let response = sender.send_request(request).await;
-        response.map_err(|e| self.silent(&e.to_string()))
+        response.map_err(|e| self.failed(&e))
+    }
+
+    /// Connects to the server.
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Error> {
+        let refused = |error| Error::Connect {
+            server: self.address.to_string(),
+            error,
+        };
+        match &self.address {
+            ManagementAddress::Socket(path) => {
+                self.begin(UnixStream::connect(path).await.map_err(refused)?)
+                    .await
+            }
+            ManagementAddress::Tls {
+                server,
+                name,
+                client,
+            } => {
+                let stream = TcpStream::connect(server).await.map_err(refused)?;
+                let connector = TlsConnector::from(client.settings());
+                let stream = connector.connect(name.clone(), stream).await;
+                self.begin(stream.map_err(|error| self.failed(&error))?)
+                    .await
+            }
+        }
+    }
+
+    /// Begins HTTP on a connection.
+    async fn begin(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<SendRequest<Full<Bytes>>, Error> {
+        let connected = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = connected.map_err(|e| self.failed(&e))?;
+        // The task ends with the response, or with the runtime of this client.
+        drop(tokio::spawn(connection));
+        Ok(sender)
+    }
+
+    /// Returns the host for the head of a request.
+    fn host(&self) -> &str {
+        match &self.address {
+            ManagementAddress::Socket(_) => "localhost",
+            ManagementAddress::Tls { server, .. } => server,
+        }
+    }
+
+    /// Returns the error for a connection that has failed. If the server refuses a certificate, the
+    /// reason arrives after the handshake of TLS 1.3, below errors of HTTP.
+    fn failed(&self, error: &(dyn std::error::Error + 'static)) -> Error {
+        let mut causes = std::iter::successors(Some(error), |error| {
+            // The standard library does not count the inner error of an I/O error as its source.
+            let inner = error
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::get_ref);
+            inner
+                .map(|inner| inner as &(dyn std::error::Error + 'static))
+                .or_else(|| error.source())
+        });
+        match causes.find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
+            Some(cause) => Error::Tls {
+                server: self.address.to_string(),
+                reason: cause.to_string(),
+            },
+            None => self.silent(&error.to_string()),
+        }
     }
 
     async fn body(&self, response: Response<Incoming>) -> Result<Bytes, Error> {
@@ -218,14 +342,14 @@ impl ManagementClient {
 
     fn silent(&self, reason: &str) -> Error {
         Error::Silent {
-            socket: self.socket.clone(),
+            server: self.address.to_string(),
             reason: reason.to_owned(),
         }
     }
 
     fn strange(&self, reason: &str) -> Error {
         Error::Strange {
-            socket: self.socket.clone(),
+            server: self.address.to_string(),
             reason: reason.to_owned(),
         }
     }

@@ -3,7 +3,7 @@
 //! The server (`weir-manage`) and its clients (`weir ctl`, `weir top`) share these types. The
 //! `OpenAPI` document at `/v1/openapi.json` is generated from them as well. Quantities are numbers
 //! with the unit in their name. Configuration has the keys and values of the configuration file.
-//! [`ManagementClient`] calls a server over its Unix socket.
+//! [`ManagementClient`] calls a server over its Unix socket, or over TLS.
 
 mod change;
 mod client;
@@ -20,7 +20,7 @@ pub use client::{Error, EventStream, ManagementClient};
 pub use event::{Event, Second, ShortSecond};
 pub use figures::{Counts, DriveFigures, Latency, SecondCounts, TenantFigures, VolumeFigures};
 pub use history::{Curve, CurvePoint, ShortSeconds};
-pub use socket::Socket;
+pub use socket::{ManagementServer, Socket};
 pub use state::{Budget, Contract, Drive, Found, List, Status, Tenant, Volume};
 pub use words::{encoded, path, words};
 

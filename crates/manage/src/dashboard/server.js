@@ -11,6 +11,9 @@ export class Refused extends Error {
   }
 }
 
+/** Over TLS, the browser's certificate takes the place of the token. */
+const HAS_CERTIFICATE = location.protocol === "https:";
+
 /** Takes the token out of the address, so that it is in no history and no picture of the screen. */
 export function takeToken() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -18,7 +21,7 @@ export function takeToken() {
     keepToken(given);
     history.replaceState(null, "", location.pathname);
   }
-  return sessionStorage.getItem(KEY);
+  return HAS_CERTIFICATE ? "" : sessionStorage.getItem(KEY);
 }
 
 /** Keeps the token until the tab is closed. */
@@ -28,7 +31,7 @@ export const keepToken = (token) => sessionStorage.setItem(KEY, token.trim());
 export const dropToken = () => sessionStorage.removeItem(KEY);
 
 async function ask(method, path, { body, etag, signal } = {}) {
-  const headers = { Authorization: `Bearer ${sessionStorage.getItem(KEY)}` };
+  const headers = HAS_CERTIFICATE ? {} : { Authorization: `Bearer ${sessionStorage.getItem(KEY)}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (etag !== undefined) headers["If-Match"] = etag;
   const answer = await fetch(path, {

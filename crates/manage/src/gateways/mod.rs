@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle as Task;
 use weir_core::Span;
 use weir_serve::Parts;
-use weir_serve::gateway::{Etcd, MemberConfig};
+use weir_serve::gateway::{Etcd, EtcdAccess, MemberConfig};
 
 use crate::Manager;
 use keeper::{Keeper, SharedVolume};
@@ -160,7 +160,7 @@ impl SharedVolumes {
             ..MemberConfig::default()
         };
         let etcd = Etcd::new(
-            self.gateways.etcd.clone(),
+            (self.gateways.etcd.clone(), EtcdAccess::new(&self.gateways)),
             (&self.gateways.prefix, &whose.name),
             &config,
             by(),

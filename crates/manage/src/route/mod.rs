@@ -22,6 +22,7 @@ use crate::error::RequestRefusal;
 use ask::{config, explain, healthy, history, list, metrics, ready, short, show, status};
 use change::{add, change, changes, reload, remove, set, undo};
 use events::events;
+use weir_serve::RefusalReason;
 
 type RouteResult<T> = Result<T, RequestRefusal>;
 /// The kind and the name of a table in a path.
@@ -79,7 +80,12 @@ async fn check(
     let open = dashboard::is_page(path) || path == "/healthz" || path == "/readyz";
     let checked = manager.access.check(&peer, request.headers(), open, writes);
     if let Err(refused) = checked {
-        tracing::debug!(peer = peer.name(), "{}", refused.refusal.error);
+        manager.refusals.count(RefusalReason::Management);
+        if weir_serve::warning_allowed() {
+            let (peer, method) = (peer.name(), request.method());
+            let reason = &refused.refusal.error;
+            tracing::warn!(peer, %method, path, reason, "the management interface refused a request");
+        }
         return refused.into_response();
     }
     let mut response = next.run(request).await;

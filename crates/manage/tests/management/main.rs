@@ -5,3 +5,4 @@ mod hostile;
 mod interface;
 mod random;
 mod site;
+mod tls;

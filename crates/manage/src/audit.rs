@@ -1,0 +1,286 @@
+//! The audit file: one line of JSON for each change and each refused change. It outlives the server
+//! and is bounded in size.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use weir_config::trusted::Dir;
+
+use crate::api::Change;
+use crate::error::RequestRefusal;
+
+/// The maximum size of a line in bytes. Two lines fit into the smallest file.
+const LINE_MAX: usize = 16 << 10;
+/// The maximum number of characters of a text in a line.
+const TEXT_MAX: usize = 1000;
+
+/// The result of a request for a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AuditResult {
+    Made,
+    /// The request was permitted, but nothing differed from the state before.
+    Unchanged,
+    Refused,
+}
+
+/// A line of the audit file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct AuditRecord {
+    /// The time in milliseconds since 1970.
+    pub(crate) at_ms: u64,
+    /// The client, as in [`Change::by`].
+    pub(crate) by: String,
+    /// The request: the edited keys with their values, `undo`, or `reload`.
+    pub(crate) request: String,
+    pub(crate) result: AuditResult,
+    /// The reason of a refusal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    /// The change, if one was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) change: Option<Change>,
+}
+
+/// The audit file, open for appending.
+#[derive(Debug)]
+pub(crate) struct AuditLog {
+    path: PathBuf,
+    directory: Dir,
+    name: OsString,
+    file: File,
+    /// The size of the file in bytes.
+    size: u64,
+    /// The size in bytes at which the file is renamed.
+    limit: u64,
+    /// A line that could not be written. No change is made until it is written.
+    unwritten: Option<Vec<u8>>,
+}
+
+impl AuditLog {
+    /// Opens the file, or creates it. Returns it with the changes that it and its predecessor
+    /// contain, oldest first. `size` is the maximum size of both files in bytes.
+    ///
+    /// # Errors
+    /// Returns the problem and what to do.
+    pub(crate) fn open(path: &Path, size: u64) -> Result<(Self, Vec<Change>), String> {
+        Self::opened(path, size).map_err(|error| {
+            let (path, error) = (path.display(), weir_config::os_error::message(&error));
+            format!(
+                "manage.audit_file: cannot open {path}: {error}; use a file in a directory of the server's user"
+            )
+        })
+    }
+
+    fn opened(path: &Path, size: u64) -> io::Result<(Self, Vec<Change>)> {
+        let (directory, name) = Dir::of_file(path)?;
+        let mut changes = Vec::new();
+        match directory.read(&earlier(&name)) {
+            Ok(file) => changes = read(file)?.1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let file = directory.create(&name, 0o600)?;
+        let (is_torn, newer) = read(&file)?;
+        changes.extend(newer);
+        let mut log = Self {
+            path: path.to_owned(),
+            size: file.metadata()?.len(),
+            directory,
+            name,
+            file,
+            limit: size / 2,
+            unwritten: None,
+        };
+        // After a crash, the last line can be incomplete, and the next one begins after it.
+        if is_torn {
+            log.append(b"\n")?;
+        }
+        Ok((log, changes))
+    }
+
+    /// Checks that all earlier lines are written, so that a full disk hides at most one change.
+    ///
+    /// # Errors
+    /// Returns 507 if the file cannot be written.
+    pub(crate) fn check(&mut self) -> Result<(), RequestRefusal> {
+        let Some(line) = self.unwritten.take() else {
+            return Ok(());
+        };
+        self.append(&line).map_err(|error| {
+            self.unwritten = Some(line);
+            let (path, error) = (self.path.display(), weir_config::os_error::message(&error));
+            let why = format!(
+                "cannot write {path}: {error}; make room for it, or remove audit_file from [manage] and restart the server"
+            );
+            RequestRefusal::new(StatusCode::INSUFFICIENT_STORAGE, why)
+        })
+    }
+
+    /// Appends a record durably. If that fails, the record is kept for the next
+    /// [check](Self::check).
+    pub(crate) fn record(&mut self, record: AuditRecord) {
+        let line = line(record);
+        if let Err(error) = self.append(&line) {
+            let (path, error) = (self.path.display(), weir_config::os_error::message(&error));
+            tracing::error!(%path, error, "the server cannot write the audit file and refuses further changes");
+            self.unwritten = Some(line);
+        }
+    }
+
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let length = line.len() as u64;
+        if self.size > 0 && self.size + length > self.limit {
+            self.begin_again()?;
+        }
+        self.file.write_all_at(line, self.size)?;
+        self.file.sync_data()?;
+        // After an error, the next line overwrites what was written of this one.
+        self.size += length;
+        Ok(())
+    }
+
+    /// Renames the file to that of its predecessor, and begins a new one.
+    fn begin_again(&mut self) -> io::Result<()> {
+        let directory = &self.directory;
+        rustix::fs::renameat(directory, &self.name, directory, earlier(&self.name))?;
+        self.file = directory.create_new(&self.name, 0o600)?;
+        self.size = 0;
+        directory.sync()
+    }
+}
+
+/// Returns the path of the predecessor of an audit file.
+pub(crate) fn earlier(path: impl Into<OsString>) -> OsString {
+    let mut path = path.into();
+    path.push(".1");
+    path
+}
+
+/// Reads the changes in a file, oldest first, and whether its last line is incomplete. Lines that
+/// are not readable are skipped.
+fn read(mut file: impl io::Read) -> io::Result<(bool, Vec<Change>)> {
+    let mut bytes = Vec::new();
+    file.by_ref().read_to_end(&mut bytes)?;
+    let records = bytes.split(|byte| *byte == b'\n').filter_map(|line| {
+        let record: AuditRecord = serde_json::from_slice(line).ok()?;
+        record.change
+    });
+    let is_torn = bytes.last().is_some_and(|last| *last != b'\n');
+    Ok((is_torn, records.collect()))
+}
+
+/// Returns a record as a line of at most [`LINE_MAX`] bytes. Longer texts and lists are cut.
+fn line(mut record: AuditRecord) -> Vec<u8> {
+    let cut = |text: &mut String| {
+        if let Some((at, _)) = text.char_indices().nth(TEXT_MAX) {
+            text.truncate(at);
+            text.push('…');
+        }
+    };
+    let lines = record
+        .change
+        .iter_mut()
+        .flat_map(|change| &mut change.lines);
+    lines
+        .chain([&mut record.request])
+        .chain(&mut record.error)
+        .for_each(cut);
+    loop {
+        // Serialising strings and numbers cannot fail.
+        let mut line = serde_json::to_vec(&record).unwrap_or_default();
+        let lines = record.change.iter_mut().map(|change| &mut change.lines);
+        match lines.into_iter().find(|lines| lines.len() > 1) {
+            Some(lines) if line.len() >= LINE_MAX => {
+                lines.truncate(lines.len() / 2);
+                lines.push("and more, which the log of the server lists".to_owned());
+            }
+            _ => {
+                line.push(b'\n');
+                return line;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(number: u64, lines: usize) -> AuditRecord {
+        let change = Change {
+            number,
+            lines: vec!["x".repeat(100); lines],
+            ..Change::default()
+        };
+        AuditRecord {
+            at_ms: number,
+            by: "uid 0 pid 1".to_owned(),
+            request: "volume.alpha.min = \"1MB/s\"".to_owned(),
+            result: AuditResult::Made,
+            error: None,
+            change: Some(change),
+        }
+    }
+
+    #[test]
+    fn the_last_changes_survive_and_both_files_are_bounded() {
+        let base = std::env::temp_dir().join(format!("weir-audit-{}", std::process::id()));
+        std::fs::create_dir(&base).unwrap();
+        let path = base.join("audit.jsonl");
+        let (mut log, none) = AuditLog::open(&path, 64 << 10).unwrap();
+        assert!(none.is_empty());
+        for number in 1..=2000 {
+            log.record(record(number, (number % 300) as usize));
+        }
+        assert!(log.unwritten.is_none());
+        let size = |path: &Path| std::fs::metadata(path).unwrap().len();
+        let predecessor = base.join("audit.jsonl.1");
+        assert!(size(&path) + size(&predecessor) <= 64 << 10);
+        let (_, changes) = AuditLog::open(&path, 64 << 10).unwrap();
+        let numbers: Vec<u64> = changes.iter().map(|change| change.number).collect();
+        assert!(numbers.len() > 2, "{numbers:?}");
+        assert!(
+            numbers.is_sorted() && numbers.last() == Some(&2000),
+            "{numbers:?}"
+        );
+        // A line that a crash has cut does not spoil the next one.
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 10]).unwrap();
+        let (mut log, cut) = AuditLog::open(&path, 64 << 10).unwrap();
+        assert_eq!(cut.len(), changes.len() - 1);
+        log.record(record(2001, 1));
+        let (_, changes) = AuditLog::open(&path, 64 << 10).unwrap();
+        assert_eq!(changes.last().unwrap().number, 2001);
+        std::fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn no_change_is_made_while_a_line_cannot_be_written() {
+        let base = std::env::temp_dir().join(format!("weir-audit-full-{}", std::process::id()));
+        std::fs::create_dir(&base).unwrap();
+        let path = base.join("audit.jsonl");
+        let (mut log, _) = AuditLog::open(&path, 64 << 10).unwrap();
+        // Every write to this device fails as on a full disk (full(4)).
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let file = std::mem::replace(&mut log.file, full.unwrap());
+        log.check().unwrap();
+        log.record(record(1, 1));
+        let refused = log.check().unwrap_err();
+        assert_eq!(refused.status, StatusCode::INSUFFICIENT_STORAGE);
+        assert!(
+            refused.refusal.error.contains("No space left on device"),
+            "{refused:?}"
+        );
+        log.file = file;
+        log.check().unwrap();
+        let (_, changes) = AuditLog::open(&path, 64 << 10).unwrap();
+        assert_eq!(changes.len(), 1, "the change before is not lost");
+        std::fs::remove_dir_all(base).unwrap();
+    }
+}
