@@ -90,13 +90,13 @@ fn own_users() -> [u32; 2] {
 
 /// The users, the groups and the names in certificates that have a role.
 #[derive(Debug, Default)]
-struct Members {
+struct RoleMembers {
     users: Vec<u32>,
     groups: Vec<u32>,
     names: Vec<String>,
 }
 
-impl Members {
+impl RoleMembers {
     /// Returns true if a client is one of the members.
     fn contain(&self, peer: &Peer) -> bool {
         match peer {
@@ -112,8 +112,8 @@ impl Members {
 /// The clients that are authorised.
 #[derive(Debug)]
 pub(crate) struct AccessRules {
-    admins: Members,
-    readers: Members,
+    admins: RoleMembers,
+    readers: RoleMembers,
     token: Option<String>,
     /// The loopback ports at which clients can connect, as named in `Host`.
     ports: Vec<u16>,
@@ -128,12 +128,12 @@ impl AccessRules {
         }
         let groups = manage.groups.iter();
         let groups = groups.map(|id| number(id, "group", "/etc/group"));
-        let admins = Members {
+        let admins = RoleMembers {
             users,
             groups: groups.collect::<Result<_, String>>()?,
             names: manage.certificates.clone(),
         };
-        let mut readers = Members::default();
+        let mut readers = RoleMembers::default();
         for allow in &manage.read_only {
             match allow {
                 Allow::User(id) => readers.users.push(number(id, "user", "/etc/passwd")?),
@@ -367,7 +367,7 @@ mod tests {
     }
 
     fn access() -> AccessRules {
-        let members = |users: &[u32], groups: &[u32], name: &str| Members {
+        let members = |users: &[u32], groups: &[u32], name: &str| RoleMembers {
             users: users.to_vec(),
             groups: groups.to_vec(),
             names: vec![name.to_owned()],

@@ -178,7 +178,7 @@ pub enum RefusalReason {
 }
 
 impl Refusals {
-    /// Counts a refusal.
+    /// Counts a refused client by its reason.
     pub fn count(&self, refusal: RefusalReason) {
         self.counter(refusal).fetch_add(1, Ordering::Relaxed);
     }

@@ -155,6 +155,8 @@ pub(crate) fn shell(directory: &Path, script: &str) -> Command {
         .env_remove("COLUMNS")
         .env_remove("WEIR_LOG")
         .env_remove("WEIR_SOCKET")
+        .env_remove("WEIR_SERVER")
+        .env_remove("WEIR_CERTIFICATES")
         .env_remove("NOTIFY_SOCKET");
     command
 }

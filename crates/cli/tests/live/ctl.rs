@@ -1,12 +1,13 @@
 //! `weir ctl` with a running server: its output, and its errors.
 
 use crate::common::running::{RunningServer, open, serve};
-use crate::common::{CommandOutput, Scratch, has, run, signal};
+use crate::common::{CommandOutput, Scratch, free_port, has, root, run, signal};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 use weir_model::client::Connection;
 
 const CONFIG: &str = r#"
@@ -284,4 +285,69 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     site.said("grow beta 4MiB");
     assert_eq!(file.metadata().expect("it is there").len(), 4 << 20);
     assert!(site.text().contains("4MiB"), "{}", site.text());
+}
+
+#[test]
+fn a_server_is_inspected_and_changed_over_tls() {
+    let scratch = Scratch::new();
+    let script = root().join("packaging/examples/tls/certificates");
+    let made = Command::new(script)
+        .arg(scratch.path("tls"))
+        .arg("ops.example")
+        .status();
+    if !made.is_ok_and(|made| made.success()) {
+        assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "no openssl");
+        return println!("skipped: openssl is not installed");
+    }
+    let (at, port) = (scratch.at("tls"), free_port());
+    let text = CONFIG.replace("SOCKET", &scratch.at("nbd.sock")).replace(
+        "socket = \"MANAGE\"",
+        &format!("https = \"127.0.0.1:{port}\"\ncertificates = [\"ops.example\"]"),
+    );
+    let tls = format!(
+        "[listen.tls]\ncertificate = \"{at}/server-cert.pem\"\nkey = \"{at}/server-key.pem\"\nclient_ca = \"{at}/ca-cert.pem\"\n"
+    );
+    scratch.file("weir.toml", &(text + &tls));
+    let server = serve(&scratch);
+    let there = format!("--server localhost:{port} --certificates {at}");
+    let said = run(&scratch, &format!("ctl status {there}")).ended(0);
+    has(&said.out, "fast");
+    let said = run(&scratch, &format!("ctl set alpha min=11MB/s {there}")).ended(0);
+    has(&said.out, "change 1, saved");
+    has(
+        &run(&scratch, &format!("explain alpha {there}"))
+            .ended(0)
+            .out,
+        "alpha",
+    );
+    run(&scratch, &format!("top --once {there}")).ended(0);
+    let said = run(&scratch, &format!("ctl list --server localhost:{port}")).ended(1);
+    has(
+        &said.err,
+        "set --certificates to a directory with ca-cert.pem",
+    );
+    let said = run(
+        &scratch,
+        &format!("ctl list --server localhost --certificates {at}"),
+    );
+    has(&said.ended(1).err, "write for example server.example:9811");
+    let said = run(
+        &scratch,
+        &format!("ctl list --server localhost:{port} --certificates /nowhere"),
+    );
+    has(&said.ended(1).err, "cannot read /nowhere/ca-cert.pem");
+    // The authority of another server.
+    fs::remove_file(scratch.path("tls/ca-cert.pem")).expect("it is there");
+    let script = root().join("packaging/examples/tls/certificates");
+    let made = Command::new(script).arg(scratch.path("other")).status();
+    assert!(made.expect("it runs").success());
+    fs::copy(
+        scratch.path("other/ca-cert.pem"),
+        scratch.path("tls/ca-cert.pem"),
+    )
+    .expect("a copy");
+    let said = run(&scratch, &format!("ctl list {there}")).ended(1);
+    has(&said.err, "invalid peer certificate");
+    has(&said.err, "help: set --certificates to a directory");
+    server.end();
 }

@@ -38,11 +38,11 @@ pub struct UndoRequest {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Change {
-    /// The number of the change, starting at 1 when the server starts, or after the last number in `manage.audit_file`.
+    /// The number of the change, starting at 1, or after the last one in `manage.audit_file`.
     pub number: u64,
     /// The time of the change, in milliseconds since 1970.
     pub at_ms: u64,
-    /// The author: `uid 1000 pid 4242`, `token`, `certificate ops.example from 192.0.2.7`, or `SIGHUP`.
+    /// The author: `uid 1000 pid 4242`, `token`, `SIGHUP`, or `certificate NAME from ADDRESS`.
     pub by: String,
     /// The changed keys with their earlier values, as in the configuration file, one line each.
     pub lines: Vec<String>,

@@ -31,12 +31,13 @@ impl Socket {
     }
 }
 
-/// Which server to ask, on this machine or on another one.
+/// The server to ask, on this machine or on another one.
 #[derive(Debug, Args)]
 pub struct ManagementServer {
     #[command(flatten)]
     socket: Socket,
-    /// A server at another machine (`manage.https` in its file), over TLS, for example server.example:9811 [default: the value of `WEIR_SERVER`, or else the socket]
+    /// A server on another machine (`manage.https` in its file), over TLS, for example
+    /// server.example:9811 [default: the value of `WEIR_SERVER`, or else the socket]
     #[arg(
         long,
         global = true,
@@ -44,7 +45,8 @@ pub struct ManagementServer {
         conflicts_with = "socket"
     )]
     server: Option<String>,
-    /// The directory with ca-cert.pem, client-cert.pem and client-key.pem, with which to connect to --server [default: the value of `WEIR_CERTIFICATES`]
+    /// The directory with ca-cert.pem, client-cert.pem and client-key.pem, with which to connect to
+    /// --server [default: the value of `WEIR_CERTIFICATES`]
     #[arg(long, global = true, value_name = "DIR")]
     certificates: Option<PathBuf>,
 }

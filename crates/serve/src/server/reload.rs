@@ -22,8 +22,8 @@ impl LiveServer {
     /// the configuration file.
     ///
     /// Volumes whose storage has become larger grow, and virtual machines are notified. Connections
-    /// stay, except those of clients that `allow` and `tls` of their volumes do not permit any more.
-    /// A reload that removes volumes with connections is refused, unless the changed
+    /// stay, except those of clients that `allow` and `tls` of their volumes do not permit any
+    /// more. A reload that removes volumes with connections is refused, unless the changed
     /// configuration has `remove_in_use`. In that case, requests in progress on these volumes
     /// complete (within [`ServerOptions::drain`](crate::ServerOptions::drain)), and the connections
     /// are closed.

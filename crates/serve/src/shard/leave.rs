@@ -89,9 +89,10 @@ impl Shard {
         self.close_if_done(slot);
     }
 
-    /// Ends a connection, for example because it has lost its place to another. `line` is logged. No further request is taken from it.
-    /// The newcomer gets its memory, stream and descriptors when its requests are answered.
-    /// Therefore only a few such connections are waited for, and only for a short time.
+    /// Ends a connection, for example because it has lost its place to another, and logs a line. No
+    /// further request is taken from it. The newcomer gets its memory, stream and descriptors when
+    /// its requests are answered. Therefore only a few such connections are waited for, and only
+    /// for a short time.
     pub(super) fn evict(&mut self, id: u64, line: &str) {
         let Some(slot) = self.slot_of(id) else {
             return;

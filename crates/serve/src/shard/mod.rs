@@ -100,8 +100,8 @@ pub(crate) struct ClientArrival {
 pub(crate) enum Mail {
     /// A new client, whose connection the shard takes over.
     Arrival(Box<ClientArrival>),
-    /// End the connection with this id, and log a line: answer the requests that were taken from it,
-    /// and then end it.
+    /// End the connection with this id, and log a line: answer the requests that were taken from
+    /// it, and then end it.
     Evict(u64, &'static str),
     /// End the shard: take no further requests, answer those that were taken, make all volumes
     /// durable. After this time, unanswered requests are given up. After the same time again,

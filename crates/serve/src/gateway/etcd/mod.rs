@@ -52,8 +52,8 @@ pub struct Etcd {
 
 impl Etcd {
     /// Creates a client for the rows of the minimum `name` below `prefix`, at these endpoints
-    /// (URLs), with an identity. `by` is a word that identifies the owner of this server's row to readers.
-    /// Does not connect yet.
+    /// (URLs), with an identity. `by` is a word that identifies the owner of this server's row to
+    /// readers. Does not connect yet.
     pub fn new(
         (endpoints, access): (Vec<String>, EtcdAccess),
         (prefix, name): (&str, &str),
