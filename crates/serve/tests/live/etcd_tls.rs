@@ -143,8 +143,7 @@ fn etcd_is_used_over_tls_as_a_user_and_refused_with_a_reason() {
     }
     let (certificates, other) = (TestCertificates::new(), TestCertificates::new());
     let directory = certificates.path("");
-    // etcd's JSON gateway is a client of etcd, with the same certificate.
-    certificates.make_server_a_client();
+    certificates.suit_etcd();
     let etcd = SecureEtcd::start(&certificates);
     let with = |directory: &Path| format!("certificates = \"{}\"", directory.display());
     let anonymous = access(&etcd, &with(&directory));

@@ -88,16 +88,21 @@ impl TestCertificates {
         self.sign_expired("server", "DNS:localhost");
     }
 
-    /// Replaces the server's certificate by one with which it can also be a client.
-    pub(crate) fn make_server_a_client(&self) {
+    /// Replaces the certificates by those that etcd needs. Its server is also a client, and its
+    /// gateway refuses a client with a common name if users are enabled.
+    pub(crate) fn suit_etcd(&self) {
         self.begin_database("DNS:localhost");
-        self.openssl(
-            "req -x509 -config ca.cnf -key server-key.pem -days 30 -out server-cert.pem \
-             -CA ca-cert.pem -CAkey ca-key.pem -subj /CN=localhost \
-             -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
-             -addext extendedKeyUsage=serverAuth,clientAuth \
-             -addext basicConstraints=critical,CA:FALSE",
-        );
+        for (name, subject, uses) in [
+            ("server", "/CN=localhost", "serverAuth,clientAuth"),
+            ("client", "/O=weir", "clientAuth"),
+        ] {
+            self.openssl(&format!(
+                "req -x509 -config ca.cnf -key {name}-key.pem -days 30 -out {name}-cert.pem \
+                 -CA ca-cert.pem -CAkey ca-key.pem -subj {subject} \
+                 -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
+                 -addext extendedKeyUsage={uses} -addext basicConstraints=critical,CA:FALSE"
+            ));
+        }
     }
 
     fn sign_expired(&self, name: &str, names: &str) {
