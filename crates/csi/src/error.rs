@@ -31,7 +31,9 @@ pub(crate) fn refused(error: &Error) -> Status {
                 _ => Status::internal(said),
             }
         }
-        Error::Connect { .. } | Error::Silent { .. } => Status::unavailable(error.to_string()),
+        Error::Connect { .. } | Error::Tls { .. } | Error::Silent { .. } => {
+            Status::unavailable(error.to_string())
+        }
         Error::Strange { .. } => Status::internal(error.to_string()),
     }
 }
