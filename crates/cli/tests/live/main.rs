@@ -27,7 +27,6 @@ mod ctl;
 mod dashboard;
 mod demo;
 mod gateways;
-mod kernel_tls;
 mod monitoring;
 mod qemu;
 mod readme;

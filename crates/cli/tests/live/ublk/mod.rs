@@ -30,7 +30,7 @@ say() { echo "said: $*"; }
 "#;
 
 /// Returns a guest with the server and fio. `None`, with a message, if a part is missing.
-pub(crate) fn guest(script: &str, configs: &[(&str, &str)]) -> Option<KernelGuest> {
+fn guest(script: &str, configs: &[(&str, &str)]) -> Option<KernelGuest> {
     let strict = std::env::var_os("WEIR_NO_SKIP").is_some();
     let kernel = std::env::var("WEIR_KERNEL");
     let found = Kernel::find(kernel.as_deref().unwrap_or("6.12"), |line| {
@@ -64,7 +64,7 @@ pub(crate) fn guest(script: &str, configs: &[(&str, &str)]) -> Option<KernelGues
 
 /// Boots the guest. Returns the results that the script has printed (`say NAME WORDS`), and the
 /// whole console.
-pub(crate) fn played(guest: &KernelGuest) -> (BTreeMap<String, String>, String) {
+fn played(guest: &KernelGuest) -> (BTreeMap<String, String>, String) {
     let ran = guest.run().unwrap_or_else(|error| panic!("{error}"));
     let said = ran.console.iter().filter_map(|line| {
         let (name, words) = line.strip_prefix("said: ")?.split_once(' ')?;
