@@ -161,7 +161,7 @@ They apply under every policy with that elevator, and override the values of the
 
 Two details differ from `fio`. A `rate` is an open loop: the latency of a request counts from the time at which the request was due. With an `iodepth`
 above 1, each of the requests in flight has a think time of its own. A file that needs something that is not modelled is refused, for example
-write-back without `fdatasync`, or several concurrent calls through the page cache.
+several concurrent calls through the page cache.
 
 ## The file
 ";

@@ -157,6 +157,11 @@ pub(crate) const HOST: Shape = Shape {
         wakeup: Time(Span::ZERO, Span::from_secs(1)) = "\"0s\"", "\"20us\"",
             "The maximum delay until a process that waited for the page cache runs again. Each delay is drawn from a uniform \
              distribution, so that runs differ from each other as on a real host.";
+        dirty_bytes: Size(1 << 20, 1 << 40, 4096) = "\"1GiB\"", "\"64MiB\"",
+            "The amount of data that writers through the page cache can have written, and that is not on the drive yet \
+             (`vm.dirty_bytes`). Linux's default is 20 % of the available memory. From half of it on, the data are written back, by a \
+             flusher for each group, and from three quarters on, writers are throttled. A kernel that is built as a program has \
+             32 MiB instead of the default.";
         filesystem: Word(&["ext4", "btrfs", "none"]) = "\"none\"", "\"ext4\"",
             "The file system of the clients' files, with `layout = \"files\"`. With `\"ext4\"`, an `fdatasync` after a write to new \
              blocks waits for a commit of the journal, which in turn waits for the data of every file that was allocated blocks since \
@@ -252,15 +257,16 @@ const ACCESS: &[KeyDeclaration] = keys! {
     direct: Flag = "false", "true",
         "Whether the client bypasses the page cache (`O_DIRECT`).";
     writeback: Flag = "false", "true",
-        "Whether the client's writes represent the write-back of the page cache, which is not modelled. The elevator treats such writes \
-         as asynchronous, while other direct writes are synchronous. Under Linux (`--on guest`, `--on linux`), the client writes through \
-         the page cache instead. It requires `direct`.";
+        "Whether the client's direct writes represent requests of the write-back of the page cache, with a depth of `iodepth`. The \
+         elevator treats such writes as asynchronous, while other direct writes are synchronous. Under Linux (`--on guest`, `--on \
+         linux`), the client writes through the page cache instead. It requires `direct`. Without `direct`, the write-back itself is \
+         modelled.";
     fsync: Count(0, 65_536) = "0", "1",
         "The number of writes after which the client calls `fsync` and waits for it. With 0, it never does. An `fsync` is treated as an \
          `fdatasync`, because timestamps of files are not modelled.";
     fdatasync: Count(0, 65_536) = "0", "1",
-        "The number of writes after which the client calls `fdatasync` and waits for it. With 0, it never does. A client that writes \
-         through the page cache must set `fsync` or `fdatasync`.";
+        "The number of writes after which the client calls `fdatasync` and waits for it. With 0, it never does. Data that a client \
+         writes through the page cache without `fsync` or `fdatasync` are written back later (`dirty_bytes`).";
     flush: Count(0, 65_536) = "0", "8",
         "The number of writes after which the client issues a flush without waiting for it. With 0, it never does. `fio` has no \
          equivalent.";

@@ -39,10 +39,19 @@ pub struct Buffered {
     /// The maximum delay until a process that has waited runs again, at most 1 s. Each delay is
     /// drawn from a uniform distribution.
     pub wakeup: Span,
+    /// The bytes of all processes that can be dirty or in write-back (Linux: `vm.dirty_bytes`), a
+    /// multiple of 4096, 1 MiB to 1 TiB. The largest value of all clients applies to the host.
+    pub dirty_bytes: u64,
 }
 
+/// The maximum number of writes that a group's flusher has in flight: the scheduler tags that Linux
+/// has for a drive with a queue of 32 commands, and thereby the writes after which its flusher
+/// sleeps.
+pub const FLUSHER_DEPTH: u32 = 64;
+
 impl Default for Buffered {
-    /// Returns Linux's read-ahead of 128 KiB, no advice, 1 us per page, and no delay after waiting.
+    /// Returns Linux's read-ahead of 128 KiB, no advice, 1 us per page, no delay after waiting, and
+    /// dirty data of 1 GiB.
     fn default() -> Self {
         Self {
             // Linux: `VM_READAHEAD_PAGES`.
@@ -50,6 +59,7 @@ impl Default for Buffered {
             advice: Advice::Normal,
             copy: Span::from_micros(1),
             wakeup: Span::ZERO,
+            dirty_bytes: 1 << 30,
         }
     }
 }
@@ -89,6 +99,12 @@ impl Buffered {
         windows.saturating_add(most / PAGE as u32).saturating_add(1)
     }
 
+    /// Returns true if the kernel writes the data of a program's calls back, because the program
+    /// never syncs them.
+    pub fn is_written_back(program: &Program) -> bool {
+        program.writes > 0 && program.sync == SyncMode::Never
+    }
+
     /// Returns the maximum number of requests that the process has in the layer, on a drive whose
     /// longest command is `transfer` bytes.
     pub fn outstanding(&self, program: &Program, transfer: u32) -> u32 {
@@ -99,6 +115,7 @@ impl Buffered {
             SyncMode::Fdatasync(every) | SyncMode::Flush(every) if program.writes > 0 => {
                 every.saturating_mul(each)
             }
+            _ if Self::is_written_back(program) => FLUSHER_DEPTH,
             _ => 0,
         };
         let reads = self.reads(program);

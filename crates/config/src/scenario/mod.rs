@@ -30,8 +30,8 @@ pub use suite::{SUITES, Suite, suite};
 
 pub use guest::{CallTiming, Cost, Guest, GuestRing, KickReaction, Threads};
 pub use host::{
-    Adapter, Advice, Buffered, Filesystem, FilesystemKind, LOG, MergeSettings, NrRequests, PAGE,
-    PlugScope,
+    Adapter, Advice, Buffered, FLUSHER_DEPTH, Filesystem, FilesystemKind, LOG, MergeSettings,
+    NrRequests, PAGE, PlugScope,
 };
 
 pub use path::{CpuStall, Machine, Path};

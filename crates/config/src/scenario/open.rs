@@ -43,6 +43,7 @@ built_in! { "scenario" in "scenarios":
     "iocost-vrate"
     "interleaved"
     "journal"
+    "write-back"
     "services"
     "ring"
     "coalescing"

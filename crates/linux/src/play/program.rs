@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
-use weir_config::scenario::Scenario;
+use weir_config::scenario::{Buffered, Scenario};
 
 /// The memory of the guest in MiB, which holds the page cache.
 const MEMORY_MIB: u32 = 4096;
@@ -23,6 +23,14 @@ const LIMIT: Duration = Duration::from_mins(20);
 /// when a writer is throttled. With the kernel's default of 20 % of the memory, a smaller file
 /// would be written for ever.
 const DIRTY_BYTES: u64 = 32 << 20;
+
+/// Returns the page cache that can be dirty: the limit of the scenario, if it states one.
+fn dirty_bytes(scenario: &Scenario) -> u64 {
+    let clients = scenario.clients.iter();
+    let stated = clients.filter_map(|client| Some(client.buffered?.dirty_bytes));
+    let stated = stated.filter(|bytes| *bytes != Buffered::default().dirty_bytes);
+    stated.max().unwrap_or(DIRTY_BYTES)
+}
 
 /// Returns the guest that plays a plan of a scenario's clients with the program `weir`.
 pub(crate) fn guest(kernel: &Path, weir: &Path, scenario: &Scenario, plan: &PlayPlan) -> Lockstep {
@@ -40,7 +48,8 @@ pub(crate) fn guest(kernel: &Path, weir: &Path, scenario: &Scenario, plan: &Play
         let _ = writeln!(script, "echo {slice} > $q/throttle_sample_time");
     }
     if plan.jobs.writes_back {
-        let _ = writeln!(script, "echo {DIRTY_BYTES} > /proc/sys/vm/dirty_bytes");
+        let bytes = dirty_bytes(scenario);
+        let _ = writeln!(script, "echo {bytes} > /proc/sys/vm/dirty_bytes");
     }
     let _ = writeln!(
         script,
@@ -57,5 +66,29 @@ pub(crate) fn guest(kernel: &Path, weir: &Path, scenario: &Scenario, plan: &Play
         size: plan.jobs.bytes.next_multiple_of(1 << 20),
         memory_mib: MEMORY_MIB,
         limit: LIMIT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::{Contract, Span};
+    use weir_model::drive::{DriveConfig, null::NullConfig};
+    use weir_model::load::Program;
+
+    #[test]
+    fn the_limit_of_dirty_pages_is_that_of_the_scenario_if_it_states_one() {
+        let drive = DriveConfig::Null(NullConfig::demo());
+        let mut scenario = Scenario::new("dirty", drive, Span::from_secs(1));
+        let program = Program::sequential_reads(4096, 1);
+        scenario.add_client_with_group("one", Contract::DEFAULT, 1 << 20, program);
+        assert_eq!(dirty_bytes(&scenario), DIRTY_BYTES);
+        scenario.clients[0].buffered = Some(Buffered::default());
+        assert_eq!(dirty_bytes(&scenario), DIRTY_BYTES);
+        scenario.clients[0].buffered = Some(Buffered {
+            dirty_bytes: 64 << 20,
+            ..Buffered::default()
+        });
+        assert_eq!(dirty_bytes(&scenario), 64 << 20);
     }
 }

@@ -2,8 +2,9 @@
 
 use super::cache::{Cache, Fetch, Page};
 use super::read_ahead::{PAGE, ReadAhead, ReadAheadNeed, ReadAheadWindow};
+use super::write_back::{WriteBack, WriterThrottle, expiry};
 use crate::{Advice, Buffered, ClientSpec, SimError};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_core::random::Rng;
 use weir_core::{Flags, Instant, Op, Span};
 use weir_measure::{Breakdown, Meter};
@@ -33,6 +34,8 @@ pub(crate) struct Process {
     /// The page that the process read last.
     previous: Option<u64>,
     dirty: BTreeSet<u64>,
+    /// The state of the write-back, if the process never calls `fdatasync`.
+    write_back: Option<WrittenFile>,
     call: Option<SystemCall>,
     /// The process is busy until this time.
     free: Instant,
@@ -40,6 +43,20 @@ pub(crate) struct Process {
     wakeups: Rng,
     /// The number of commands so far, which is the number of the next command.
     commands: u64,
+}
+
+/// The part of a process's file that a flusher writes.
+#[derive(Debug)]
+struct WrittenFile {
+    throttle: WriterThrottle,
+    /// The time at which the file got its first dirty page.
+    since: Option<Instant>,
+    /// The number of dirty pages that are written in any case, because they have expired.
+    expired: u64,
+    /// The page with which the flusher continues.
+    next: u64,
+    /// The pages of each command in flight, by its number.
+    commands: BTreeMap<u64, u64>,
 }
 
 /// A command that a process sends to the block layer.
@@ -79,6 +96,8 @@ enum CallStage {
     Running,
     /// The call has waited for this fetch since then.
     Blocked { fetch: Fetch, since: Instant },
+    /// `write` has dirtied its pages, and the process sleeps until this time.
+    Throttled { until: Instant },
     /// `fdatasync` has waited since then for the writes that are left, which are numbered from
     /// `from` on.
     Writing {
@@ -116,6 +135,13 @@ impl Process {
             read_ahead: ReadAhead::default(),
             previous: None,
             dirty: BTreeSet::new(),
+            write_back: Buffered::is_written_back(&spec.program).then(|| WrittenFile {
+                throttle: WriterThrottle::new(spec.group),
+                since: None,
+                expired: 0,
+                next: 0,
+                commands: BTreeMap::new(),
+            }),
             call: None,
             free: Instant::ZERO,
             // The program has a generator with the same seed. The complement of the seed makes the
@@ -131,7 +157,7 @@ impl Process {
     pub(crate) fn run(
         &mut self,
         now: Instant,
-        cache: &mut Cache,
+        (cache, write_back): (&mut Cache, &mut WriteBack),
         program: &mut LoadClient,
         meter: &mut Meter,
         commands: &mut Vec<ProcessCommand>,
@@ -159,7 +185,8 @@ impl Process {
                     Step::WaitForCompletion | Step::Finished => return Continuation::Answer,
                 }
             };
-            if let Some(then) = self.proceed(now, t, &mut call, cache, commands) {
+            let pages = (&mut *cache, &mut *write_back);
+            if let Some(then) = self.proceed(now, t, &mut call, pages, commands) {
                 self.call = Some(call);
                 return then;
             }
@@ -316,7 +343,7 @@ impl Process {
         now: Instant,
         t: Instant,
         call: &mut SystemCall,
-        cache: &mut Cache,
+        (cache, write_back): (&mut Cache, &mut WriteBack),
         commands: &mut Vec<ProcessCommand>,
     ) -> Option<Continuation> {
         // A failed `fdatasync` first waits for its other writes.
@@ -327,12 +354,109 @@ impl Process {
         match call.io.op {
             Op::Read => self.read(now, t, call, cache, commands),
             Op::Flush => self.sync(now, t, call, commands),
+            _ => self.write(t, call, cache, write_back),
+        }
+    }
+
+    /// Carries out `write`: dirties pages, and sleeps if the flusher of the group cannot write them
+    /// as fast.
+    fn write(
+        &mut self,
+        t: Instant,
+        call: &mut SystemCall,
+        cache: &mut Cache,
+        write_back: &mut WriteBack,
+    ) -> Option<Continuation> {
+        let before = self.dirty.len();
+        if call.stage == CallStage::Running {
+            cache.mark_written(call.page, call.end);
+            self.dirty.extend(call.page..call.end);
+        }
+        let file = self.write_back.as_mut()?;
+        match call.stage {
+            CallStage::Throttled { until } if t < until => return Some(Continuation::At(until)),
+            // Only a process that meets the limit sleeps several times for one call.
+            CallStage::Throttled { .. } if !write_back.is_full() => return None,
+            CallStage::Throttled { .. } => {}
             _ => {
-                cache.mark_written(call.page, call.end);
-                self.dirty.extend(call.page..call.end);
-                None
+                file.since.get_or_insert(t);
+                write_back.dirtied(&mut file.throttle, (self.dirty.len() - before) as u64);
             }
         }
+        let until = write_back.sleep(t, &mut file.throttle)?;
+        call.stage = CallStage::Throttled { until };
+        Some(Continuation::At(until))
+    }
+
+    /// Returns the number of pages that a flusher can write at `now`: all dirty ones, or only those
+    /// that are old.
+    pub(crate) fn pages_to_write(&self, now: Instant, all: bool) -> u64 {
+        let dirty = self.dirty.len() as u64;
+        match &self.write_back {
+            None => 0,
+            Some(_) if all => dirty,
+            Some(file) if file.since.is_some_and(|since| expiry(since) <= now) => dirty,
+            Some(file) => file.expired,
+        }
+    }
+
+    /// Returns the time at which the oldest dirty pages are written in any case.
+    pub(crate) fn expiry(&self) -> Option<Instant> {
+        self.write_back.as_ref()?.since.map(expiry)
+    }
+
+    /// Writes the next dirty pages, at most `most` and those of one request, for a flusher. Returns
+    /// their number.
+    pub(crate) fn write_some(
+        &mut self,
+        now: Instant,
+        most: u64,
+        commands: &mut Vec<ProcessCommand>,
+    ) -> u64 {
+        let Some(file) = &mut self.write_back else {
+            return 0;
+        };
+        if file.since.is_some_and(|since| expiry(since) <= now) {
+            file.expired = self.dirty.len() as u64;
+            file.since = Some(now);
+        }
+        // At the end of the file, the flusher starts again at its beginning.
+        let next = self.dirty.range(file.next..).next();
+        let Some(&start) = next.or_else(|| self.dirty.first()) else {
+            return 0;
+        };
+        let mut end = start;
+        while end - start < self.request.min(most) && self.dirty.remove(&end) {
+            end += 1;
+        }
+        let pages = end - start;
+        file.next = end;
+        file.expired = file.expired.saturating_sub(pages);
+        if self.dirty.is_empty() {
+            (file.since, file.expired) = (None, 0);
+        }
+        file.commands.insert(self.commands, pages);
+        // No process waits for the write, so it is asynchronous.
+        self.send(Op::Write, Flags::NONE, start, end, commands);
+        pages
+    }
+
+    /// Completes a command of the flusher. Returns the number of its pages, or `None` for other
+    /// commands.
+    pub(crate) fn on_written(&mut self, number: u64) -> Option<u64> {
+        self.write_back.as_mut()?.commands.remove(&number)
+    }
+
+    /// Drops the dirty pages of a client that leaves. Returns their number, and the pages of each
+    /// of the flusher's commands in flight.
+    pub(crate) fn drop_dirty(&mut self) -> (u64, Vec<u64>) {
+        let Some(file) = &mut self.write_back else {
+            return (0, Vec::new());
+        };
+        file.since = None;
+        let dirty = std::mem::take(&mut self.dirty).len() as u64;
+        let commands = std::mem::take(&mut file.commands);
+        (dirty, commands.into_values().collect())
     }
 
     /// Carries out `read`, page by page.
@@ -506,9 +630,7 @@ impl Process {
         match call.stage {
             CallStage::Over => return None,
             CallStage::Running => {}
-            CallStage::Blocked { .. } | CallStage::Writing { .. } | CallStage::Flushing { .. } => {
-                return Some(Continuation::Answer);
-            }
+            _ => return Some(Continuation::Answer),
         }
         if t > now {
             return Some(Continuation::At(t));
@@ -541,13 +663,13 @@ impl Process {
     }
 }
 
-/// Checks the rules for buffered I/O: one call at a time, a region that begins with a page, and
-/// writes that are synced.
+/// Checks the rules for buffered I/O, such as one call at a time, and a region that begins with a
+/// page.
 fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), SimError> {
     let program = &spec.program;
     let pages = |bytes: u64| bytes.is_multiple_of(PAGE);
     let every = match program.sync {
-        SyncMode::Never => u32::MAX,
+        SyncMode::Never => 1,
         SyncMode::Flush(every) | SyncMode::Fdatasync(every) => every,
     };
     let read_ahead = u64::from(buffered.read_ahead);
@@ -557,11 +679,12 @@ fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), SimError> {
         "region.start", spec.region.start, pages(spec.region.start), "a multiple of 4096 bytes";
         "fua", true, !program.fua, "off: fdatasync makes buffered writes durable";
         "sync", every, program.writes == 0 || every <= 65_536,
-            "every 1 to 65536 writes: write-back without fdatasync is not modelled";
+            "never, or every 1 to 65536 writes";
         "read_ahead", read_ahead, pages(read_ahead) && read_ahead <= 16 << 20,
             "a multiple of 4096 bytes, at most 16777216";
         "copy", buffered.copy, 1..=1_000_000_000, "1 to 1000000000 ns (1 s)";
         "wakeup", buffered.wakeup, 0..=1_000_000_000, "at most 1000000000 ns (1 s)";
+        "dirty_bytes", buffered.dirty_bytes, 1 << 20..=1 << 40, "1 MiB to 1 TiB";
     };
     weir_core::rule::check(rules).map_err(|broken| SimError::Buffered {
         client: spec.name.clone(),

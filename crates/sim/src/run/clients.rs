@@ -45,6 +45,7 @@ impl SimRun<'_> {
                 self.cancel_unsubmitted(&request);
             }
             self.abandon_fetches(client);
+            self.abandon_dirty(client);
             self.leave_journal(client);
         }
     }
@@ -135,7 +136,7 @@ impl SimRun<'_> {
     }
 
     /// Ends a client's submissions at this instant, and thereby their batch.
-    fn end_batch(&mut self) {
+    pub(super) fn end_batch(&mut self) {
         if let Some(rings) = &mut self.rings {
             rings.next_batch(true);
         }
@@ -150,17 +151,37 @@ impl SimRun<'_> {
         let cache = self.files.cache(client);
         let then = process.run(
             self.now,
-            cache.expect("a process has a file open"),
+            (
+                cache.expect("a process has a file open"),
+                &mut self.write_back,
+            ),
             &mut guest.program,
             &mut guest.meter,
             &mut self.commands,
         );
+        let expiry = process.expiry().filter(|&at| at > self.now);
+        let then = match (then, expiry) {
+            (Continuation::At(at), Some(expiry)) => Continuation::At(at.min(expiry)),
+            (Continuation::Answer, Some(expiry)) => Continuation::At(expiry),
+            (then, None) => then,
+        };
         self.filter_commands(client);
         self.send_commands(client, stream, then);
+        self.run_flusher(client);
     }
 
     /// Sends the commands of a process or of the file system, which continues at `then`.
     pub(super) fn send_commands(&mut self, client: u32, stream: StreamId, then: Continuation) {
+        self.send_together(client, stream);
+        match then {
+            Continuation::At(at) => self.timers.set(client, at),
+            Continuation::Answer => self.timers.clear(client),
+        }
+        self.end_batch();
+    }
+
+    /// Sends the commands of a process, of its flusher or of the file system.
+    pub(super) fn send_together(&mut self, client: u32, stream: StreamId) {
         let mut commands = std::mem::take(&mut self.commands);
         // The list is taken out of `self`, because `send` needs all of `self`. It is put back so
         // that its allocation is reused.
@@ -173,11 +194,6 @@ impl SimRun<'_> {
             );
         }
         self.commands = commands;
-        match then {
-            Continuation::At(at) => self.timers.set(client, at),
-            Continuation::Answer => self.timers.clear(client),
-        }
-        self.end_batch();
     }
 
     /// Receives a request in the server, and submits it unless the layer has paused its stream.
@@ -255,6 +271,7 @@ impl SimRun<'_> {
             if self.notify_journal(&flight, &done) {
                 return;
             }
+            self.on_written(flight.client, flight.number);
             let guest = &mut self.guests[flight.client as usize];
             guest.on_answer(self.now, &flight, &done);
             self.wake_guest(flight.client);

@@ -8,11 +8,12 @@ mod filesystem;
 mod rings;
 mod run_in;
 mod turn;
+mod write_back;
 
 use crate::agenda::Agenda;
 use crate::flights::Flights;
 use crate::guest::{SimClient, measured};
-use crate::host::{Ata, Files, FilesystemJournal, ProcessCommand};
+use crate::host::{Ata, Files, FilesystemJournal, ProcessCommand, WriteBack};
 use crate::idling::Idling;
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
@@ -44,6 +45,8 @@ pub struct SimRun<'a> {
     guests: Vec<SimClient>,
     /// The files that clients with buffered I/O have open.
     files: Files,
+    /// The dirty pages of these files, and the flushers that write them.
+    write_back: WriteBack,
     /// The journal of the clients' file system. Its stream is that of the client after those of the
     /// scenario.
     journal: Option<Box<FilesystemJournal>>,
@@ -198,6 +201,7 @@ impl<'a> SimRun<'a> {
             ready: VecDeque::with_capacity(guests.len()),
             guests,
             files,
+            write_back: WriteBack::new(&scenario.clients),
             journal: scenario
                 .filesystem
                 .map(|f| Box::new(FilesystemJournal::new(f))),

@@ -17,3 +17,4 @@ mod split;
 mod too_long;
 mod traces;
 mod twin;
+mod write_back;

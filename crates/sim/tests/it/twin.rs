@@ -195,15 +195,14 @@ fn buffer(rng: &mut Rng, s: &mut Scenario) {
         let program = &mut client.program;
         (program.depth, program.fua) = (1, false);
         program.size = Size::Fixed(4096 * rng.range(1, 40) as u32);
-        if program.sync == SyncMode::Never {
-            program.writes = 0;
-        }
         let advice = [Advice::Normal, Advice::Sequential, Advice::Random];
         client.buffered = Some(Buffered {
             read_ahead: 4096 * (rng.range(0, 1) * rng.range(0, 64)) as u32,
             advice: advice[rng.range(0, 2) as usize],
             copy: Span::from_nanos(rng.range(1, 3_000)),
             wakeup: Span::from_nanos(rng.range(0, 1) * rng.range(0, 50_000)),
+            // Few pages, so that writers are throttled.
+            dirty_bytes: rng.range(1, 64) << 20,
         });
     }
 }

@@ -7,7 +7,7 @@ use crate::document::Document;
 use crate::key::FILE_MOST;
 use crate::scenario::PAGE;
 use crate::scenario::host::{NOT_SECTORS, SECTOR, in_sectors};
-use weir_model::load::{Program, SyncMode};
+use weir_model::load::Program;
 
 /// Reports the rules that are broken. Each row has the condition of the rule, the option that
 /// states the value, the problem, and the help.
@@ -36,13 +36,7 @@ pub(super) fn direct(
     const HELP: &str = "write a multiple of 512";
     let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
     let whole = in_sectors(&program.size);
-    // A buffered job that writes needs a sync, so the advice to remove `direct` alone would lead to
-    // the next problem.
-    let size = if program.writes > 0 && program.sync == SyncMode::Never {
-        "write a multiple of 512, or replace direct=1 by fdatasync=1"
-    } else {
-        "write a multiple of 512, or remove direct=1"
-    };
+    let size = "write a multiple of 512, or remove direct=1";
     let zones = program.zones.map_or([0, 0], |z| [z.size, z.skip]);
     rules!(doc, section;
         whole, section.size_option(), NOT_SECTORS, size;
@@ -53,8 +47,7 @@ pub(super) fn direct(
     );
 }
 
-/// Refuses uses of the page cache that are not modelled: several concurrent calls, and writes
-/// without a sync.
+/// Refuses uses of the page cache that are not modelled, such as several concurrent calls.
 pub(super) fn buffered(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -64,7 +57,6 @@ pub(super) fn buffered(
     const DIRECT: &str = "set direct=1 to bypass the page cache";
     const PAGES: &str = "must be a multiple of 4KiB, the page size of the page cache";
     let pages = |bytes: u64| bytes.is_multiple_of(PAGE);
-    let unsynced = program.writes > 0 && program.sync == SyncMode::Never;
     rules!(doc, section;
         program.depth == 1, "iodepth",
             "requests in flight are not supported through the page cache, where a job makes one system call at a time", DIRECT;
@@ -73,9 +65,6 @@ pub(super) fn buffered(
             "use fdatasync=1 instead, or set direct=1 to bypass the page cache";
         pages(offsets[0]), "offset", PAGES, "write a multiple of 4k";
         pages(offsets[1]), "offset_increment", PAGES, "write a multiple of 4k";
-        !unsynced, "rw",
-            "is not supported through the page cache without fdatasync=1, because write-back is not modelled",
-            "set fdatasync=1, or set direct=1 to bypass the page cache";
     );
 }
 

@@ -362,11 +362,6 @@ pub(crate) const VALUES: &[(&str, &str, &str)] = &[
         "write `iodepth=1`, or a rate alone",
     ),
     (
-        "`rw`",
-        "writes without `direct=1` and without `fdatasync`",
-        "write-back is not modelled; write `fdatasync=1` or `direct=1`",
-    ),
-    (
         "`nrfiles`, `sync`",
         "without `direct=1`",
         "write `direct=1`",

@@ -632,19 +632,16 @@ fn ionice<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<Priorit
     Some(Priority { class, level })
 }
 
-/// Refuses uses of the page cache that the model of the host does not have: concurrent calls, and
-/// writes without a sync.
+/// Refuses uses of the page cache that the model of the host does not have, such as concurrent
+/// calls.
 fn check_buffered<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, program: &Program) {
     let flushes = matches!(program.sync, SyncMode::Flush(_));
-    let unsynced = program.sync == SyncMode::Never && program.writes > 0;
     refuse_shown!(doc, table, "set direct = true to bypass the page cache";
         "iodepth", program.depth > 1,
             "requests in flight are not supported through the page cache, where a client makes one system call at a time";
         "sync", program.fua, "is not supported through the page cache";
         "nrfiles", program.files > 1, "files are not supported through the page cache";
         "flush", flushes, "is not supported through the page cache, where a process calls fdatasync";
-        "rw", unsynced,
-            "is not supported through the page cache without fdatasync = 1, because write-back is not modelled";
     );
     // The model of the page cache works in whole pages.
     for key in ["offset", "offset_increment"] {

@@ -237,6 +237,7 @@ fn host<'a>(
         read_ahead: table.field(doc, "read_ahead"),
         copy: table.field(doc, "copy"),
         wakeup: table.field(doc, "wakeup"),
+        dirty_bytes: table.field(doc, "dirty_bytes"),
         ..Buffered::default()
     };
     let kinds = [FilesystemKind::Ext4, FilesystemKind::Btrfs].map(Some);

@@ -11,6 +11,7 @@ const MIB: u64 = 1 << 20;
 struct LoneProcess {
     process: Process,
     cache: Cache,
+    write_back: WriteBack,
     program: LoadClient,
     meter: Meter,
     asked: Vec<ProcessCommand>,
@@ -26,6 +27,7 @@ impl LoneProcess {
         Self {
             process: Process::new(0, 1, spec, &buffered, 0, 1280 * 1024).unwrap(),
             cache: Cache::new(file / PAGE),
+            write_back: WriteBack::new(&[]),
             program: LoadClient::new(&program, 1, spec.region).unwrap(),
             meter: Meter::new(0, 10_000_000_000),
             asked: Vec::new(),
@@ -39,7 +41,7 @@ impl LoneProcess {
         let mut commands = Vec::new();
         while let Continuation::At(at) = self.process.run(
             self.now,
-            &mut self.cache,
+            (&mut self.cache, &mut self.write_back),
             &mut self.program,
             &mut self.meter,
             &mut commands,
@@ -276,13 +278,16 @@ fn a_failed_read_is_repeated() {
 #[test]
 fn programs_that_cannot_be_buffered_are_refused_with_their_key() {
     type Spoil = fn(&mut Program, &mut Buffered);
-    let bad: [(&str, Spoil); 6] = [
+    let bad: [(&str, Spoil); 7] = [
         ("depth", |p, _| p.depth = 2),
         ("fua", |p, _| p.fua = true),
-        ("sync", |p, _| p.writes = 1),
+        ("sync", |p, _| {
+            (p.writes, p.sync) = (1, SyncMode::Fdatasync(65_537));
+        }),
         ("read_ahead", |_, b| b.read_ahead = 4095),
         ("read_ahead", |_, b| b.read_ahead = (16 << 20) + 4096),
         ("copy", |_, b| b.copy = Span::ZERO),
+        ("dirty_bytes", |_, b| b.dirty_bytes = (1 << 20) - 1),
     ];
     for (key, spoil) in bad {
         let (mut program, mut buffered) = (Program::random_reads(4096, 1), Buffered::default());
