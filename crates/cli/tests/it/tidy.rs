@@ -35,7 +35,7 @@ const INTERROGATIVES: [&str; 9] = [
 const NAMES_OF_SEVERAL: usize = 54;
 
 /// Lines of all documents that are longer than [`COLUMNS`].
-const LONG_IN_DOCUMENTS: usize = 2_735;
+const LONG_IN_DOCUMENTS: usize = 2_740;
 
 /// Directories whose files a test or a program finds by listing them.
 const LISTED: [&str; 17] = [
