@@ -234,12 +234,17 @@ impl CompareResults {
     /// Returns true if there is a record of the cell's drive, case, policy and client, with its
     /// figure.
     pub(crate) fn has(&self, cell: &FigurePlace) -> bool {
-        let (pointer, client) = (cell.pointer(), cell.client());
-        let mut records = self.records.iter();
-        cell.state.is_none()
-            && records.any(|r| {
+        let pointer = cell.pointer();
+        let clients = match cell.client() {
+            "others" => vec!["total", "target"],
+            client => vec![client],
+        };
+        let is_stored = |client: &&str| {
+            self.records.iter().any(|r| {
                 cell.is_of(r, "client", client) && r.pointer(&pointer).is_some_and(Value::is_number)
             })
+        };
+        cell.state.is_none() && clients.iter().all(is_stored)
     }
 
     /// Returns the figure of a cell.
