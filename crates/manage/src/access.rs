@@ -468,8 +468,8 @@ mod tests {
             );
         }
         // The certificate alone must not permit a change from a page of another site.
-        const HOST: (&str, &str) = ("host", "server.example:9811");
-        let from = |origin| [HOST, ("origin", origin)];
+        let host = ("host", "server.example:9811");
+        let from = |origin| [host, ("origin", origin)];
         assert_eq!(
             status(&ops, &from("https://server.example:9811"), false, true),
             200
@@ -477,7 +477,7 @@ mod tests {
         for origin in ["https://evil.example", "http://server.example:9811", "null"] {
             assert_eq!(status(&ops, &from(origin), false, true), 403, "{origin}");
         }
-        let cross = [HOST, ("sec-fetch-site", "cross-site")];
+        let cross = [host, ("sec-fetch-site", "cross-site")];
         assert_eq!(status(&ops, &cross, false, true), 403);
     }
 

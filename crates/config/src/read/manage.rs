@@ -165,15 +165,14 @@ fn names<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Vec<String> {
     let elements = elements(doc, &entry, "[\"ops.example\"]", "names");
     let name = |element: &KeyEntry<'a>| {
         element.parsed(doc, ("a name", "\"ops.example\""), |text| {
-            match format!("certificate:{text}").parse() {
-                Ok(Allow::Certificate(name)) => Ok(name),
-                _ => {
-                    let what = format!("{} is not a name in a certificate", quoted(text));
-                    Err((
-                        what,
-                        "write a DNS name or a URI, for example \"ops.example\"",
-                    ))
-                }
+            if let Ok(Allow::Certificate(name)) = format!("certificate:{text}").parse() {
+                Ok(name)
+            } else {
+                let what = format!("{} is not a name in a certificate", quoted(text));
+                Err((
+                    what,
+                    "write a DNS name or a URI, for example \"ops.example\"",
+                ))
             }
         })
     };

@@ -131,16 +131,12 @@ impl Connection {
                     });
                 }
                 Some(ClientHandshakeOutcome::StartTls) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
                     let refused = |reason| ConnectError::Tls {
                         address: address.clone(),
                         reason,
                     };
-                    if !received.is_empty() {
-                        return Err(refused("bytes follow the reply to STARTTLS".to_owned()));
-                    }
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    let plain = begin_tls(socket.into(), left).map_err(refused)?;
-                    socket = Socket::Unix(plain.into());
+                    socket = encrypt(socket, &received, left, begin_tls).map_err(refused)?;
                     handshake.encrypted(&mut answer);
                 }
                 Some(ClientHandshakeOutcome::Refused {
@@ -151,20 +147,10 @@ impl Connection {
                     // The answer to a refusal is a courtesy (NBD_OPT_ABORT). If it is not
                     // delivered, the server notices the closed connection instead.
                     let _ = socket.send(&answer);
-                    let message = match reply {
-                        _ if option == OPT_STARTTLS => {
-                            "the server does not offer TLS; use nbd:// if the network is safe"
-                                .to_owned()
-                        }
-                        REP_ERR_TLS_REQD => "the server requires TLS; use nbds://".to_owned(),
-                        REP_ERR_UNKNOWN if message.is_empty() => "unknown export".to_owned(),
-                        reply if message.is_empty() => format!("error {reply:#x}"),
-                        _ => message,
-                    };
                     return Err(ConnectError::Refused {
                         address: address.clone(),
                         export,
-                        message,
+                        message: refusal(option, reply, message),
                     });
                 }
                 None => {}
@@ -199,5 +185,37 @@ impl Connection {
     /// The negotiated session of the connection.
     pub fn session(&self) -> &ClientSession {
         &self.session
+    }
+}
+
+/// Begins TLS on a socket. `received` are the bytes after the server's agreement, which must be
+/// none, because they would not be encrypted.
+///
+/// # Errors
+/// Returns the reason why TLS has failed.
+fn encrypt(
+    socket: Socket,
+    received: &[u8],
+    timeout: Duration,
+    begin_tls: BeginTls<'_>,
+) -> Result<Socket, String> {
+    if !received.is_empty() {
+        return Err("bytes follow the reply to STARTTLS".to_owned());
+    }
+    let plain = begin_tls(socket.into(), timeout)?;
+    Ok(Socket::Unix(plain.into()))
+}
+
+/// Returns the reason for a refused option of the handshake, with the server's message if it says
+/// more than the code of the reply.
+fn refusal(option: u32, reply: u32, message: String) -> String {
+    match reply {
+        _ if option == OPT_STARTTLS => {
+            "the server does not offer TLS; use nbd:// if the network is safe".to_owned()
+        }
+        REP_ERR_TLS_REQD => "the server requires TLS; use nbds://".to_owned(),
+        REP_ERR_UNKNOWN if message.is_empty() => "unknown export".to_owned(),
+        reply if message.is_empty() => format!("error {reply:#x}"),
+        _ => message,
     }
 }

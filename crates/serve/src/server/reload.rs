@@ -70,14 +70,7 @@ impl LiveServer {
         let mut changed = Vec::new();
         if let Ok(grown) = &prepared {
             changed = weir_config::changes(&self.config, config);
-            // If the file does not state a size, the storage determines it.
-            // Sizes that the file states are already among the changes of keys.
-            let unsaid = |name: &String| config.volume(name).is_some_and(|v| v.size.is_none());
-            let grown_by_themselves = grown.iter().filter(|(name, _)| unsaid(name));
-            changed.extend(
-                grown_by_themselves
-                    .map(|(name, size)| format!("volume.{name} grew to {}", ByteSize(*size))),
-            );
+            changed.extend(unstated_growth(config, grown));
             restate(&mut exports, grown, &access, config);
             self.tls.replace(certificates);
             for created in created {
@@ -303,6 +296,17 @@ impl LiveServer {
         }
         untold
     }
+}
+
+/// Returns the new sizes of volumes whose size the file does not state, because the storage
+/// determines it. Sizes that the file states are among the changes of keys.
+fn unstated_growth(
+    config: &weir_config::Server,
+    grown: &GrownSizes,
+) -> impl Iterator<Item = String> {
+    let is_unstated = |name: &String| config.volume(name).is_some_and(|v| v.size.is_none());
+    let grown = grown.iter().filter(move |(name, _)| is_unstated(name));
+    grown.map(|(name, size)| format!("volume.{name} grew to {}", ByteSize(*size)))
 }
 
 /// Updates the sizes, the promises and the rules for clients of exports.

@@ -37,12 +37,11 @@ impl TlsClient {
         };
         let roots = authorities(CA, &directory.join(CA)).map_err(said)?;
         let (chain, key) = (directory.join(CERTIFICATE), directory.join(KEY));
-        let own = match chain.exists() || key.exists() {
-            false => None,
-            true => {
-                let chain = certificates(CERTIFICATE, &chain).map_err(said)?;
-                Some((chain, private_key(KEY, &key).map_err(said)?))
-            }
+        let own = if chain.exists() || key.exists() {
+            let chain = certificates(CERTIFICATE, &chain).map_err(said)?;
+            Some((chain, private_key(KEY, &key).map_err(said)?))
+        } else {
+            None
         };
         Self::new(roots, own).map_err(|error| {
             let directory = directory.display();

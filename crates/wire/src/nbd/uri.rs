@@ -62,9 +62,10 @@ impl FromStr for Uri {
     fn from_str(text: &str) -> Result<Self, UriError> {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         // TLS has an error of its own, which names the required parameter.
-        let wrong = match scheme.starts_with("nbds") {
-            true => UriError::Tls,
-            false => UriError::Malformed,
+        let wrong = if scheme.starts_with("nbds") {
+            UriError::Tls
+        } else {
+            UriError::Malformed
         };
         parse(text).ok_or_else(|| wrong(text.to_owned()))
     }

@@ -61,6 +61,7 @@ pub(crate) fn handshake(data: &[u8]) {
         meta_allocation: bits & 8 != 0,
         block_sizes: bits & 16 != 0,
         export_name: bits & 32 != 0,
+        tls: bits & 64 != 0,
         reply_data: u32::from(option_data) * 32,
         replies: u32::from(options),
     };

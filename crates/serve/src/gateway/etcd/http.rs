@@ -57,12 +57,11 @@ pub(super) async fn post(
     // Streaming calls, such as that for keep-alive, reply with one value per line. The first value
     // is the reply.
     let mut values = serde_json::Deserializer::from_slice(&body).into_iter();
-    match values.next() {
-        Some(Ok(value)) => Ok((status, value)),
-        _ => {
-            let text = String::from_utf8_lossy(&body);
-            Err(format!("{status}, and not JSON: {:.200}", text.trim()))
-        }
+    if let Some(Ok(value)) = values.next() {
+        Ok((status, value))
+    } else {
+        let text = String::from_utf8_lossy(&body);
+        Err(format!("{status}, and not JSON: {:.200}", text.trim()))
     }
 }
 
