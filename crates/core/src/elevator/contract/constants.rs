@@ -205,8 +205,8 @@ constants! {
     }
     "promises" {
         /// Part of the promised rate that is reserved in addition, so that a second that ends
-        /// between two requests or turns also keeps the promise. On flash, it may be less, so that it
-        /// does not use up the time that the promise leaves next to the client's own latency.
+        /// between two requests or turns also keeps the promise. On flash, it may be less, so that
+        /// it does not use up the time that the promise leaves next to the client's own latency.
         HEADROOM: u64 = 5, "1/64",
             "a quarter: P +21, R +1, L +1, T -2; four times: P +2, R +3, L +3, T +2, B -1";
         /// A client that is behind by more has the drive to itself, and writes of others wait so
