@@ -176,10 +176,6 @@ impl Ring for AnyRing {
         either!(self, ring => ring.is_ready())
     }
 
-    fn has_event(&mut self) -> Option<bool> {
-        either!(self, ring => ring.has_event())
-    }
-
     fn pop(&mut self) -> Option<RingCompletion> {
         either!(self, ring => ring.pop())
     }

@@ -202,10 +202,6 @@ impl Ring for PollRing {
         !self.done.is_empty()
     }
 
-    fn has_event(&mut self) -> Option<bool> {
-        None
-    }
-
     fn pop(&mut self) -> Option<RingCompletion> {
         self.done.pop_front()
     }

@@ -357,11 +357,6 @@ pub trait Ring {
     /// Returns true if a completion is there that keeps [`Ring::submit_and_wait`] from waiting.
     fn is_ready(&mut self) -> bool;
 
-    /// Returns true if something has happened since the last call of [`Ring::submit_and_wait`], so
-    /// that the next call would not wait. Makes no system call. Returns `None` if the ring cannot
-    /// tell without one.
-    fn has_event(&mut self) -> Option<bool>;
-
     /// Returns the next completion, if one has arrived.
     fn pop(&mut self) -> Option<RingCompletion>;
 

@@ -357,10 +357,8 @@ impl Ring for UringRing {
             self.backlog.pop_front();
         }
         let ready = self.is_ready();
-        // There is something to return, or nothing to wait for, and nothing to submit, so no system
-        // call is needed.
-        let ends = ready || timeout == Some(Duration::ZERO) && self.has_event() == Some(false);
-        if ends && self.ring.submission().is_empty() {
+        // There is something to return and nothing to submit, so no system call is needed.
+        if ready && self.ring.submission().is_empty() {
             return Ok(());
         }
         // With a backlog, the call must return so that the next entries can be submitted.
@@ -386,17 +384,6 @@ impl Ring for UringRing {
 
     fn is_ready(&mut self) -> bool {
         !self.given_up.is_empty() || !self.ring.completion().is_empty()
-    }
-
-    fn has_event(&mut self) -> Option<bool> {
-        // In the other modes, the kernel completes operations only on the way out of a system call.
-        if !self.deferred {
-            return None;
-        }
-        let queue = self.ring.submission();
-        let works = queue.taskrun() || queue.cq_overflow();
-        drop(queue);
-        Some(works || self.is_ready())
     }
 
     fn pop(&mut self) -> Option<RingCompletion> {

@@ -273,34 +273,6 @@ fn a_client_that_waits_for_each_answer_takes_one_turn_a_request() {
     assert!(turns <= requests + 20, "{turns} turns");
 }
 
-#[test]
-fn a_shard_polls_for_the_next_request_of_a_client_that_waits_for_each_answer() {
-    if !has_uring() {
-        return;
-    }
-    let mut bench = ShardBench::with_clients(SHALLOW, 1);
-    let read = request(NbdCommand::Read, 0, 512);
-    bench.exchange(&read, SIMPLE_REPLY_LEN + 512);
-    for comes in [true, false] {
-        bench.clients[0].write_all(&read).unwrap();
-        bench.turn_until_done(1);
-        for _ in 0..100 {
-            bench.shard.spin.note_sleep(Span::from_micros(20));
-            bench.shard.spin.note_answer();
-        }
-        if comes {
-            bench.clients[0].write_all(&read).unwrap();
-        }
-        assert!(bench.shard.spin.is_on());
-        assert_eq!(bench.shard.poll_before_sleep(None).unwrap(), comes);
-        if comes {
-            // The next turns take the request that has ended the poll.
-            bench.turn_until_done(1);
-        }
-    }
-    assert!(!bench.shard.spin.is_on());
-}
-
 /// The layer has room for a quarter of the requests of four clients.
 #[test]
 fn clients_submit_again_only_when_the_layer_has_room() {

@@ -66,7 +66,6 @@ impl Shard {
     /// needed. `sends` is false if the client is gone and gets no answer.
     pub(super) fn finish_answer(&mut self, slot: u32, bytes: u64, sends: bool) {
         if sends {
-            self.spin.note_answer();
             self.mark_for_send(slot);
             self.release_bytes(slot, bytes);
         } else {

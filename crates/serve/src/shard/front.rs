@@ -201,11 +201,6 @@ pub(crate) trait FrontEnd: fmt::Debug {
         false
     }
 
-    /// Returns true if there may be requests in the shared memory.
-    fn has_shared_requests(&mut self) -> bool {
-        false
-    }
-
     /// Polls the shared memory, and does anything that is due.
     fn poll_shared(&mut self, _now: Instant) -> PollResult {
         PollResult::default()

@@ -33,7 +33,6 @@ mod schedule;
 mod second;
 mod seen;
 mod shared;
-mod spin;
 mod stalls;
 mod take;
 mod token;
@@ -257,10 +256,6 @@ struct Shard {
     turns: turn::Turns,
     /// The schedule that selects the client to serve next.
     schedule: ClientSchedule,
-    /// The history of waits that decides whether the shard polls before it sleeps.
-    spin: spin::Spin,
-    /// True if the shard has polled instead of sleeping, and something happened.
-    polled: bool,
     /// The state of the counters at the beginning of the current second.
     second: second::ShardSecond,
     ring: AnyRing,
@@ -327,8 +322,6 @@ impl Shard {
             now,
             turns: turn::Turns::new(now),
             schedule: ClientSchedule::default(),
-            spin: spin::Spin::default(),
-            polled: false,
             second: second::ShardSecond::new(now),
             pool: MemoryPool::new(setup.limits.arena, setup.limits.connections),
             limits: setup.limits,

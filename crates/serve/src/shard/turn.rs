@@ -15,7 +15,6 @@ use super::front::Attached;
 use super::front::{NextStep, PollResult, TakeStop};
 use super::leave::DrainState;
 use super::schedule::{self, ProcessorCost};
-use super::spin;
 use super::token::{self, Token};
 use super::{Mail, Shard};
 use crate::clock::until;
@@ -155,7 +154,6 @@ impl Shard {
     pub(super) fn turn(&mut self) -> std::io::Result<DrainState> {
         let timeout = match self.timeout() {
             Some(Duration::ZERO) => Some(Duration::ZERO),
-            timeout if self.poll_before_sleep(timeout)? => Some(Duration::ZERO),
             // A shared ring had a request after all, so the client is ready now and the shard must
             // not sleep.
             _ if self.arm_shared_clients() => Some(Duration::ZERO),
@@ -192,21 +190,15 @@ impl Shard {
 
     /// Waits until an event arrives, or for `timeout`.
     fn wait(&mut self, timeout: Option<Duration>) -> std::io::Result<()> {
-        // When the shard began to poll, nothing had arrived, as at the beginning of a sleep.
-        let polled = std::mem::take(&mut self.polled);
         let sleeps = timeout != Some(Duration::ZERO);
         let spent = self.schedule.total();
         let is_long = sleeps && spent - self.turns.spent >= LONG;
-        // Reading the clock costs time, so most short turns do without it and are assumed to have
+        // Reading the clock costs time, so short turns do without it and are assumed to have
         // slept.
-        let before = (is_long || sleeps && self.spin.is_shallow()).then(|| self.clock.now());
+        let before = is_long.then(|| self.clock.now());
         self.ring.submit_and_wait(timeout)?;
         self.now = self.clock.now();
-        let waited = before.map(|at| self.now.since(at));
-        let slept = polled || sleeps && waited.is_none_or(|waited| waited > NAP);
-        if sleeps {
-            self.spin.note_sleep(waited.unwrap_or(Span::MAX));
-        }
+        let slept = sleeps && before.is_none_or(|at| self.now.since(at) > NAP);
         self.turns.begin(self.now, slept, spent);
         for drive in &mut self.drives {
             // A shard that did not sleep was busy when the drive returned the pieces, and noticed
@@ -218,44 +210,6 @@ impl Shard {
             self.end_second();
         }
         Ok(())
-    }
-
-    /// Polls for a short time if that is likely to end with a request ([`super::spin`]). Returns
-    /// true if the shard must not sleep, because something has happened.
-    pub(super) fn poll_before_sleep(&mut self, timeout: Option<Duration>) -> std::io::Result<bool> {
-        let polls = self.spin.is_on() && self.drives.iter().all(super::ShardDrive::is_idle);
-        if !polls || self.ring.has_event().is_none() {
-            return Ok(false);
-        }
-        self.ring.submit_and_wait(Some(Duration::ZERO))?;
-        if self.ring.is_ready() {
-            return Ok(true);
-        }
-        let timeout = timeout.map_or(spin::LONGEST, |timeout| {
-            Span::from_nanos(timeout.as_nanos() as u64).min(spin::LONGEST)
-        });
-        let begun = self.clock.now();
-        let found = loop {
-            if self.ring.has_event() == Some(true) || self.has_shared_requests() {
-                break true;
-            }
-            if self.clock.now().since(begun) >= timeout {
-                break false;
-            }
-            std::hint::spin_loop();
-        };
-        self.spin.note_poll(found);
-        self.polled = found;
-        Ok(found)
-    }
-
-    /// Returns true if there may be requests in the memory that clients share with the shard.
-    fn has_shared_requests(&mut self) -> bool {
-        let clients = &mut self.clients;
-        self.shared.iter().any(|slot| {
-            let Attached { client, front } = &mut clients[*slot];
-            client.can_take() && !client.ready && front.has_shared_requests()
-        })
     }
 
     /// Returns the time that the shard can sleep if nothing arrives, or `None` if there is no

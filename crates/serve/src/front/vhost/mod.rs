@@ -409,10 +409,6 @@ impl FrontEnd for VhostSession {
         true
     }
 
-    fn has_shared_requests(&mut self) -> bool {
-        !self.is_paused() && self.queues.iter_mut().any(Virtqueue::has_more)
-    }
-
     fn poll_shared(&mut self, now: Instant) -> PollResult {
         let mut take = false;
         for queue in &mut self.queues {
@@ -424,7 +420,7 @@ impl FrontEnd for VhostSession {
             // The throttling of kicks has ended for a queue.
             take |= waited && !queue.is_waiting();
         }
-        take |= self.has_shared_requests();
+        take |= !self.is_paused() && self.queues.iter_mut().any(Virtqueue::has_more);
         if self.news.take_if(|at| *at <= now).is_some() {
             self.notify_config_changed();
         }
