@@ -15,6 +15,9 @@ use crate::site::{PATIENCE, Site, VOLUMES};
 use serde_json::{Value, json};
 use weir_manage::api::{Changes, Error, ManagementClient, Outcome, Status};
 
+/// Number of sites that were made. It keeps their directories apart.
+static SITES: AtomicU32 = AtomicU32::new(0);
+
 /// A server with `manage.https`, and clients of three authorities that it trusts.
 struct SecureSite {
     site: Site,
@@ -35,7 +38,6 @@ impl SecureSite {
             println!("skipped: openssl is not installed");
             return None;
         }
-        static SITES: AtomicU32 = AtomicU32::new(0);
         let site = SITES.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-manage-tls-{}-{site}", std::process::id());
         let directory = std::env::temp_dir().join(name);

@@ -14,8 +14,8 @@ const EXCEPT: &str = "shard/allocations.rs";
 /// The modules from the bottom to the top. A module may use itself and those before it.
 const ORDER: [&str; 23] = [
     "clock", "errno", "log", "slab", "created", "holder", "memory", "places", "access", "tls",
-    "gateway", "record", "backend", "metrics", "shard", "watch", "parts", "acceptor", "doors", "front",
-    "error", "setup", "server",
+    "gateway", "record", "backend", "metrics", "shard", "watch", "parts", "acceptor", "doors",
+    "front", "error", "setup", "server",
 ];
 /// The modules above all of these.
 const TOP: [&str; 2] = ["preflight", "lib"];
