@@ -32,7 +32,6 @@ pub(super) struct Slope {
     slope: u64,
     /// Average distance of a latency from the average latency.
     spread: i64,
-    headroom: u64,
 }
 
 impl Slope {
@@ -44,7 +43,6 @@ impl Slope {
         covariance: 0,
         slope: FULL,
         spread: 0,
-        headroom: HEADROOM,
     };
 
     /// Adds a request that took `time`, with `ahead` nanoseconds of other clients' work in the
@@ -63,8 +61,6 @@ impl Slope {
         self.ahead += beyond / weight;
         self.time += late / weight;
         self.spread += (late.abs() - self.spread) / weight;
-        let relative = self.spread.cast_unsigned() * 64 / self.time.cast_unsigned().max(1);
-        self.headroom = HEADROOM + relative / VARIES;
         self.variance += (beyond * beyond - self.variance) / weight;
         self.covariance += (beyond * late - self.covariance) / weight;
         // If the work of others is always the same, the samples do not determine a slope.
@@ -80,9 +76,9 @@ impl Slope {
     /// Returns the part of the promised rate that is reserved in addition, in 64ths. It grows with
     /// the spread of the latency, because the drive may complete little in one half of a second and
     /// the client must have received more in the other half.
-    #[inline]
     pub(super) fn headroom(&self) -> u64 {
-        self.headroom
+        let relative = self.spread.cast_unsigned() * 64 / self.time.cast_unsigned().max(1);
+        HEADROOM + relative / VARIES
     }
 
     /// Returns the largest work of others, in nanoseconds, with which the latency is expected to
