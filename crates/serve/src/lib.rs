@@ -36,6 +36,7 @@ mod setup;
 mod shard;
 mod slab;
 mod tls;
+mod upgrade;
 mod watch;
 
 pub use acceptor::number;

@@ -114,6 +114,11 @@ impl Operation {
     }
 
     pub(crate) fn completed(self, result: Result<usize, Errno>) -> RingCompletion {
+        // The caller of a cancelled send needs to know where the stream ends.
+        let result = match (self.kind, result) {
+            (OperationKind::Send, Err(Errno::CANCELED)) => Ok(self.done),
+            (_, result) => result,
+        };
         RingCompletion {
             user: self.user,
             result,
@@ -286,6 +291,8 @@ mod tests {
         let mut send = operation(OperationKind::Send, 100);
         send.cancelled = true;
         assert_eq!(send.advance(Ok(60)), Some(Err(Errno::CANCELED)));
+        let sent = send.completed(Err(Errno::CANCELED));
+        assert_eq!(sent.result, Ok(60), "the caller knows what was sent");
         let mut recv = operation(OperationKind::Recv(FillMode::All), 100);
         recv.cancelled = true;
         assert_eq!(recv.advance(Err(Errno::INTR)), Some(Err(Errno::CANCELED)));

@@ -336,8 +336,9 @@ pub trait Ring {
     }
 
     /// Cancels an operation. It still completes exactly once, with `ECANCELED` or with its normal
-    /// result, because file I/O that has reached the drive cannot be cancelled. An operation that
-    /// has already completed, or that belongs to another ring, is ignored.
+    /// result, because file I/O that has reached the drive cannot be cancelled. A send completes
+    /// with the number of bytes that it has sent, which may be zero. An operation that has already
+    /// completed, or that belongs to another ring, is ignored.
     fn cancel(&mut self, op: OpId);
 
     /// Starts the queued operations and waits until a completion can be popped, the waker is used

@@ -38,6 +38,17 @@ impl Shard {
         if done.outcome == Outcome::Ok {
             client.transferred += done.op.transfer(done.length.into());
         }
+        if client.state == ClientState::Detached && done.outcome == Outcome::Cancelled {
+            let pending = QueuedRequest {
+                client: slot,
+                ask,
+                cost,
+                payload,
+                alone,
+                untaken,
+            };
+            return self.take_back(slot, pending);
+        }
         let sends = client.state != ClientState::Gone;
         let mut kept = 0;
         if sends {
@@ -82,7 +93,9 @@ impl Shard {
             client.marked = true;
             self.marked.push(slot);
         }
-        if !client.held && client.unsent > self.limits.unsent_per_connection {
+        // The stream of a detached client is closed.
+        let is_open = client.state != ClientState::Detached;
+        if is_open && !client.held && client.unsent > self.limits.unsent_per_connection {
             self.set_held(slot, true);
         }
     }
@@ -105,7 +118,7 @@ impl Shard {
     }
 
     /// Holds a stream because its client does not take answers, or ends the hold.
-    fn set_held(&mut self, slot: u32, held: bool) {
+    pub(super) fn set_held(&mut self, slot: u32, held: bool) {
         let client = &mut self.clients[slot].client;
         client.held = held;
         let drive = &mut self.drives[client.drive];

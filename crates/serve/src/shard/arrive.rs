@@ -112,7 +112,7 @@ impl Shard {
         Ok(slot)
     }
 
-    fn volume_name(&self, slot: u32) -> &str {
+    pub(super) fn volume_name(&self, slot: u32) -> &str {
         let client = &self.clients[slot].client;
         let volume = self.drives[client.drive].volumes[client.space as usize].as_ref();
         volume.map_or("", |v| &v.name)

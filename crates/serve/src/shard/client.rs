@@ -11,6 +11,9 @@ use crate::places::Ticket;
 pub(crate) enum ClientState {
     /// The client sends requests and receives answers.
     Open,
+    /// The client is being handed over to another process, or was. No request is taken, and requests
+    /// that have not reached the drive are taken back.
+    Detached,
     /// No further request is taken. When all taken requests are answered, the connection ends.
     Leaving,
     /// The client has disconnected or has violated the protocol. Nothing is sent to it, and

@@ -18,6 +18,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 
 use weir_config::Limits;
 use weir_core::{Flags, Instant, Op, Span};
@@ -29,6 +30,7 @@ use super::payload::{GuestPayload, RequestPayload};
 use super::schedule::{self, ProcessorWork};
 use super::token;
 use crate::backend::Extents;
+use crate::upgrade::FrontState;
 
 /// An operation that a client requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -187,6 +189,37 @@ pub(crate) trait FrontEnd: fmt::Debug {
     /// Returns true if no operation of the front end is on the ring.
     fn is_over(&self) -> bool;
 
+    /// Stops waiting for the client, because it is to be handed over ([`Self::hand_over`]). Until
+    /// then, the front end is not asked to take requests. Returns false if the front end cannot be
+    /// handed over, so that its client has to be disconnected.
+    fn detach(&mut self, _ring: &mut AnyRing) -> bool {
+        false
+    }
+
+    /// Takes back a request of a client that is to be handed over, because no part of it has
+    /// reached the drive. It is taken again later, here or in another process.
+    fn take_back(&mut self, _ask: &ClientRequest, _payload: &RequestPayload) {}
+
+    /// Stops sending, because the client takes its answers too slowly to wait for it. What was not
+    /// sent is handed over.
+    fn stop_sending(&mut self, _ring: &mut AnyRing) {}
+
+    /// Returns true if the state of a detached client can be handed over: all requests are answered
+    /// or were taken back, and no operation refers to the client.
+    fn is_settled(&self) -> bool {
+        self.is_over()
+    }
+
+    /// Returns the state of a settled client for another process, or `None` if the client turns to
+    /// the other process by itself. The front end keeps its own state, so that the client can be
+    /// served here again if the other process fails.
+    ///
+    /// # Errors
+    /// Returns the system's error for a descriptor that cannot be duplicated.
+    fn hand_over(&mut self, _cx: &mut FrontContext<'_>) -> io::Result<Option<FrontState>> {
+        Ok(None)
+    }
+
     /// Returns true if the client is the kernel of this machine, which cannot reconnect by itself.
     /// Such a client is not disconnected in favour of others, and does not prevent the removal of
     /// its volume.
@@ -250,6 +283,8 @@ pub(crate) enum AttachError {
     Early,
     #[error("its socket failed")]
     Socket,
+    #[error("the other process handed over an impossible state")]
+    Record,
 }
 
 /// The state of the shard that a front end can use during a call.
@@ -401,6 +436,12 @@ impl FrontContext<'_> {
     pub(crate) fn begin(&mut self) {
         self.client.outstanding += 1;
         self.work.cost += schedule::REQUEST;
+    }
+
+    /// Gives up a request that was begun, and its reservation of `cost`, before it is passed on.
+    pub(crate) fn give_up_begun(&mut self, cost: u64) {
+        self.client.outstanding -= 1;
+        self.release_reservation(cost);
     }
 
     /// Passes on a complete request that was begun before. `bufs` is the payload of a write.

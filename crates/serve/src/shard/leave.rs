@@ -147,7 +147,10 @@ impl Shard {
                 self.disconnect(slot, None);
             }
             ClientState::Gone if attached.is_over() => self.remove_client(slot),
-            ClientState::Open | ClientState::Leaving | ClientState::Gone => {}
+            ClientState::Open
+            | ClientState::Detached
+            | ClientState::Leaving
+            | ClientState::Gone => {}
         }
     }
 
@@ -172,7 +175,7 @@ impl Shard {
         let mut idle = self.clients.slots();
         idle.retain(|&slot| {
             let Attached { client, front } = &self.clients[slot];
-            client.state != ClientState::Gone
+            !matches!(client.state, ClientState::Gone | ClientState::Detached)
                 // The kernel cannot reconnect, so its queues are spared.
                 && !front.is_kernel()
                 && self.pool.exceeds_guarantee(client.used)

@@ -24,6 +24,7 @@ mod count;
 mod drive;
 mod error;
 mod front;
+mod hand_over;
 mod hold;
 mod leave;
 mod memory;
@@ -73,8 +74,9 @@ pub(crate) use front::{
     AnswerLoad, Attach, AttachError, ClientRequest, FrontContext, FrontEnd, FrontProgress,
     NextStep, PollResult, RequestAnswer, RequestResult, TakeStop,
 };
+pub(crate) use hand_over::{HandOverError, HandedClient, HandedShard};
 pub(crate) use memory::{PAGE, cost};
-pub(crate) use payload::is_direct;
+pub(crate) use payload::{RequestPayload, is_direct};
 pub(crate) use seen::JournalView;
 pub use shared::{HeldPart, PartUsage};
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
@@ -102,6 +104,13 @@ pub(crate) enum Mail {
     /// End the connection with this id, and log a line: answer the requests that were taken from
     /// it, and then end it.
     Evict(u64, &'static str),
+    /// Prepare all clients for another process: answer the requests that have reached the drives,
+    /// take back all others, and return the states of the clients. This may take the given time.
+    HandOver(Duration, Sender<Result<HandedShard, HandOverError>>),
+    /// Serve the clients again that were prepared for another process.
+    Resume,
+    /// End the shard at once and leave everything as it is, because another process has taken over.
+    Abandon,
     /// End the shard: take no further requests, answer those that were taken, make all volumes
     /// durable. After this time, unanswered requests are given up. After the same time again,
     /// volumes that are not durable are given up.
@@ -287,6 +296,9 @@ struct Shard {
     notices: Vec<Output>,
     spare: SpareBuffers,
     drain: Option<leave::Drain>,
+    hand_over: Option<hand_over::HandOver>,
+    /// True if another process has taken over.
+    is_abandoned: bool,
     changes: Vec<change::PendingChange>,
     /// Changes that are ready to be applied as soon as those of all other drives are ready.
     prepared: Vec<change::PreparedChange>,
@@ -342,6 +354,8 @@ impl Shard {
             notices: Vec::new(),
             spare: SpareBuffers::default(),
             drain: None,
+            hand_over: None,
+            is_abandoned: false,
             changes: Vec::new(),
             prepared: Vec::new(),
         })

@@ -102,6 +102,13 @@ impl RequestPayload {
         }
     }
 
+    /// Calls `each` with the parts of a write's payload, in order. The memory of a guest is its own.
+    pub(crate) fn for_each_written(&self, each: impl FnMut(&[u8])) {
+        if let Self::Arena(arena) = self {
+            arena.written.iter().map(|buf| &**buf).for_each(each);
+        }
+    }
+
     /// Takes out the buffers with read data, in the order of the request.
     pub(crate) fn take_read(&mut self) -> impl Iterator<Item = Buf> {
         let read = match self {

@@ -181,6 +181,11 @@ impl Shard {
         self.evict_idle();
         self.send_all();
         self.poll_changes();
+        self.poll_hand_over();
+        if self.is_abandoned {
+            self.write_records(true);
+            return Ok(DrainState::Yes);
+        }
         let drained = self.drained();
         if drained != DrainState::No {
             self.write_records(true);
@@ -223,6 +228,8 @@ impl Shard {
         let lapses = self.drives.iter().map(|drive| drive.lapses_at);
         let lapses = lapses.filter(|at| *at < Instant::MAX);
         let drain = self.drain.as_ref().map(super::leave::Drain::deadline);
+        let over = self.hand_over.as_ref();
+        let over = over.and_then(|over| over.next_look(self.now));
         let changes = self.changes.iter().map(|change| change.deadline);
         let records = self.drives.iter().filter_map(|drive| {
             let recorder = drive.layer.observer().recorder.as_ref()?;
@@ -235,6 +242,7 @@ impl Shard {
             .chain(shared)
             .chain(lapses)
             .chain(drain)
+            .chain(over)
             .chain(changes)
             .chain(records)
             .chain(self.evict_at)
@@ -319,6 +327,9 @@ impl Shard {
             match mail {
                 Mail::Arrival(arrival) => self.arrive(*arrival),
                 Mail::Evict(connection, line) => self.evict(connection, line),
+                Mail::HandOver(within, done) => self.begin_hand_over(within, done),
+                Mail::Resume => self.resume(),
+                Mail::Abandon => self.is_abandoned = true,
                 Mail::Drain(within) => self.begin_drain(within),
                 Mail::Snapshot(detail, wanted) => {
                     let drives = self.drives.iter_mut();
@@ -498,6 +509,9 @@ impl Shard {
         };
         let client = &mut attached.client;
         client.ready = false;
+        if client.state == ClientState::Detached {
+            return;
+        }
         if !client.queue.is_empty() && !client.paused {
             self.resubmit(slot);
         }

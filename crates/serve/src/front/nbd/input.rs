@@ -28,6 +28,12 @@ pub(super) struct Receiver {
     sparse: u32,
     /// A short vector for receives into several buffers.
     spare: Vec<Buf>,
+    /// Bytes of the client that come before those in the socket: what the process before this one
+    /// had received, or what a hand-over has taken back. They are moved to the buffers step by
+    /// step, because they can be longer than all buffers.
+    carried: Vec<u8>,
+    /// The number of carried bytes that were moved.
+    moved: usize,
 }
 
 /// The buffers of a receive operation.
@@ -43,6 +49,39 @@ impl Receiver {
             input,
             ..Self::default()
         }
+    }
+
+    /// Replaces all bytes that were received and not taken. No buffer may be lent, and no payload
+    /// may be arriving.
+    pub(super) fn carry(&mut self, bytes: Vec<u8>) {
+        self.input.discard(usize::MAX);
+        (self.carried, self.moved) = (bytes, 0);
+    }
+
+    /// Moves carried bytes to the input. Returns false if there are none.
+    pub(super) fn move_carried(&mut self) -> bool {
+        let rest = &self.carried[self.moved..];
+        if rest.is_empty() {
+            return false;
+        }
+        self.moved += self.input.append(rest);
+        if self.moved == self.carried.len() {
+            (self.carried, self.moved) = (Vec::new(), 0);
+        }
+        true
+    }
+
+    /// Returns all bytes that were received and not taken, in the order in which the client has
+    /// sent them, with the request whose payload is arriving. No buffer may be lent. Nothing
+    /// changes.
+    pub(super) fn untaken(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Some(gather) = &self.gather {
+            gather.append_to(&mut bytes);
+        }
+        bytes.extend_from_slice(self.input.bytes());
+        bytes.extend_from_slice(&self.carried[self.moved..]);
+        bytes
     }
 
     /// Consumes the header of a request that is taken.
@@ -148,6 +187,16 @@ impl PayloadAssembly {
         }
     }
 
+    /// Appends the request and the part of its payload that has arrived, as the client sent them.
+    fn append_to(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&super::take::encode(&self.ask));
+        let arrived = self.bufs.iter().zip(0..).filter(|(_, n)| *n <= self.at);
+        for (buf, n) in arrived {
+            let count = if n < self.at { buf.len() } else { self.filled };
+            bytes.extend_from_slice(&buf[..count]);
+        }
+    }
+
     /// Takes as many bytes from the input as belong to the payload.
     pub(super) fn take(&mut self, input: &mut RequestInput) {
         while self.left > 0 && !input.is_empty() {
@@ -217,6 +266,15 @@ impl RequestInput {
         buf.copy_from_slice(bytes);
         self.end = bytes.len();
         true
+    }
+
+    /// Appends as many bytes as fit, and returns their number. The buffer must not be lent.
+    fn append(&mut self, bytes: &[u8]) -> usize {
+        let Some(mut buf) = self.lend() else { return 0 };
+        let count = bytes.len().min(buf.len());
+        buf[..count].copy_from_slice(&bytes[..count]);
+        self.restore(buf, count);
+        count
     }
 
     pub(super) fn is_empty(&self) -> bool {

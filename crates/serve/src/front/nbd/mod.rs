@@ -9,15 +9,20 @@ mod input;
 mod output;
 mod take;
 
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
 use weir_uring::{
-    AnyRing, Arena, FillMode, Handle, MAX_PIECES, OpId, RejectReason, Ring, RingCompletion, Segment,
+    AnyRing, Arena, Errno, FillMode, Handle, MAX_PIECES, OpId, RejectReason, Ring, RingCompletion,
+    Segment,
 };
 use weir_wire::nbd::Rules;
 
 use crate::shard::{
-    AnswerLoad, AttachError, FrontContext, FrontEnd, FrontProgress, NextStep, RequestAnswer,
-    TakeStop,
+    AnswerLoad, Attach, AttachError, ClientRequest, FrontContext, FrontEnd, FrontProgress,
+    NextStep, RequestAnswer, RequestPayload, TakeStop,
 };
+use crate::upgrade::{FrontRecord, FrontState, NbdRecord};
 use handshake::NegotiatedConnection;
 use input::{INPUT, INPUT_LARGE, PayloadAssembly, ReceiveTarget, Receiver, RequestInput};
 use output::ReplyOutput;
@@ -48,6 +53,8 @@ struct NbdConnection {
     load: AnswerLoad,
     /// The segment vector that is not in use.
     spare: Vec<Segment>,
+    /// Requests that were taken back for a hand-over, as the client sent them.
+    returned: Vec<u8>,
 }
 
 impl NbdConnection {
@@ -62,31 +69,46 @@ impl NbdConnection {
             session,
             rest,
         } = agreed;
-        let buf = arena.alloc(INPUT).ok_or(AttachError::Memory)?;
-        let mut input = RequestInput::new(buf);
-        if !input.preload(&rest) {
+        // Requests without payload, such as TRIM, may have any length.
+        let rules = session.rules(u32::MAX);
+        let mut connection = Self::with_rules(socket, rules, session.structured, arena)?;
+        if !connection.receiver.input.preload(&rest) {
             return Err(AttachError::Early);
         }
+        Ok(connection)
+    }
+
+    fn with_rules(
+        socket: OwnedFd,
+        rules: Rules,
+        structured: bool,
+        arena: &Arena,
+    ) -> Result<Self, AttachError> {
+        let buf = arena.alloc(INPUT).ok_or(AttachError::Memory)?;
         Ok(Self {
             socket: Handle::new(socket).map_err(|_| AttachError::Socket)?,
-            // Requests without payload, such as TRIM, may have any length.
-            rules: session.rules(u32::MAX),
-            receiver: Receiver::new(input),
+            rules,
+            receiver: Receiver::new(RequestInput::new(buf)),
             receiving: None,
             skip: 0,
-            output: ReplyOutput::new(session.structured),
+            output: ReplyOutput::new(structured),
             next: AnswerLoad::default(),
             sending: None,
             load: AnswerLoad::default(),
             spare: Vec::new(),
+            returned: Vec::new(),
         })
     }
 
     /// Processes received bytes, or the end of the stream.
     fn received(&mut self, completion: RingCompletion) -> NextStep {
         self.receiving = None;
+        let is_detached = completion.result == Err(Errno::CANCELED);
         let count = completion.result.unwrap_or(0);
         self.receiver.arrived(completion.payload, count);
+        if is_detached {
+            return NextStep::Rest;
+        }
         // A count of 0 is the end of the stream or an error. A client that still wants its answers
         // sends NBD_CMD_DISC and waits.
         if count > 0 {
@@ -100,7 +122,11 @@ impl NbdConnection {
     fn sent(&mut self, completion: RingCompletion) -> FrontProgress {
         self.sending = None;
         let failed = completion.result.is_err();
+        let (sent, total) = (completion.result.unwrap_or(0), completion.payload.bytes());
         if let Some(mut segments) = completion.payload.into_segments() {
+            if !failed && sent < total {
+                return self.stopped_sending(segments, sent);
+            }
             segments.clear();
             self.spare = segments;
         }
@@ -114,6 +140,18 @@ impl NbdConnection {
         FrontProgress {
             left: std::mem::take(&mut self.load),
             then,
+        }
+    }
+
+    /// Keeps the rest of a send that was cancelled after `sent` bytes.
+    fn stopped_sending(&mut self, segments: Vec<Segment>, sent: usize) -> FrontProgress {
+        self.output.put_back(segments, sent);
+        let AnswerLoad { requests, bytes } = std::mem::take(&mut self.load);
+        self.next.requests += requests;
+        self.next.bytes += bytes;
+        FrontProgress {
+            left: AnswerLoad::default(),
+            then: NextStep::Rest,
         }
     }
 
@@ -194,9 +232,12 @@ impl FrontEnd for NbdConnection {
     }
 
     fn take(&mut self, cx: &mut FrontContext<'_>) -> TakeStop {
-        match self.take_all(cx) {
-            TakeStop::Empty => self.receive(cx),
-            stop => stop,
+        loop {
+            match self.take_all(cx) {
+                TakeStop::Empty if self.receiver.move_carried() => {}
+                TakeStop::Empty => return self.receive(cx),
+                stop => return stop,
+            }
         }
     }
 
@@ -258,5 +299,74 @@ impl FrontEnd for NbdConnection {
 
     fn is_over(&self) -> bool {
         self.receiving.is_none() && self.sending.is_none()
+    }
+
+    fn detach(&mut self, ring: &mut AnyRing) -> bool {
+        if let Some(id) = self.receiving {
+            ring.cancel(id);
+        }
+        true
+    }
+
+    fn take_back(&mut self, ask: &ClientRequest, payload: &RequestPayload) {
+        self.returned.extend_from_slice(&take::encode(ask));
+        payload.for_each_written(|bytes| self.returned.extend_from_slice(bytes));
+    }
+
+    fn stop_sending(&mut self, ring: &mut AnyRing) {
+        if let Some(id) = self.sending {
+            ring.cancel(id);
+        }
+    }
+
+    fn hand_over(&mut self, cx: &mut FrontContext<'_>) -> io::Result<Option<FrontState>> {
+        let mut untaken = std::mem::take(&mut self.returned);
+        untaken.append(&mut self.receiver.untaken());
+        if let Some(gather) = self.receiver.gather.take() {
+            // It is taken again with the carried bytes.
+            cx.give_up_begun(gather.cost);
+        }
+        self.receiver.carry(untaken.clone());
+        let mut bytes = self.output.bytes();
+        let unsent = bytes.len();
+        bytes.append(&mut untaken);
+        Ok(Some(FrontState {
+            record: FrontRecord::Nbd(NbdRecord {
+                structured: self.output.is_structured(),
+                skip: self.skip,
+                unsent,
+                ..NbdRecord::new(self.rules.settings())
+            }),
+            descriptors: vec![self.socket.as_fd().try_clone_to_owned()?],
+            bytes,
+        }))
+    }
+}
+
+/// A connection that another process has handed over.
+#[derive(Debug)]
+pub(crate) struct InheritedConnection {
+    pub(crate) socket: OwnedFd,
+    pub(crate) record: NbdRecord,
+    /// The unsent and the untaken bytes ([`FrontState::bytes`]).
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Attach for InheritedConnection {
+    fn attach(self: Box<Self>, arena: &Arena) -> Result<Box<dyn FrontEnd>, AttachError> {
+        let Self {
+            socket,
+            record,
+            mut bytes,
+        } = *self;
+        let rules = Rules::new(record.rules().ok_or(AttachError::Record)?);
+        let mut connection = NbdConnection::with_rules(socket, rules, record.structured, arena)?;
+        let untaken = bytes.split_off(record.unsent.min(bytes.len()));
+        if !connection.output.carry(&bytes, arena) {
+            return Err(AttachError::Memory);
+        }
+        connection.receiver.carry(untaken);
+        connection.skip = record.skip;
+        Ok(Box::new(connection))
     }
 }

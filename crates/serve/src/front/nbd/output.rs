@@ -8,6 +8,9 @@ use crate::backend::{Allocation, Extent, Extents};
 use crate::errno::ENOMEM;
 use crate::shard::{ClientRequest, PAGE, RequestAnswer, RequestResult};
 
+/// The longest buffer for answers of another process, in bytes.
+const CARRIED: usize = 64 << 10;
+
 /// Answers that have not begun to leave. There is one send at a time, and further answers are
 /// collected for the next one.
 #[derive(Debug)]
@@ -23,6 +26,11 @@ impl ReplyOutput {
             structured,
             segments: Vec::new(),
         }
+    }
+
+    /// Returns true if structured replies are negotiated.
+    pub(super) fn is_structured(&self) -> bool {
+        self.structured
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -42,6 +50,45 @@ impl ReplyOutput {
             self.segments = segments.drain(most..).collect();
         }
         (segments, all)
+    }
+
+    /// Puts back the segments of a send that has stopped after `sent` bytes, in front of the others.
+    pub(super) fn put_back(&mut self, mut segments: Vec<Segment>, mut sent: usize) {
+        segments.retain_mut(|segment| {
+            let gone = sent.min(segment.len());
+            sent -= gone;
+            let rest = match &*segment {
+                Segment::Header(header) => Header::from_slice(&header[gone..]).map(Segment::from),
+                Segment::Buf(buf) => Some(buf.slice(gone..buf.len()).into()),
+            };
+            *segment = rest.unwrap_or_else(|| segment.clone());
+            !segment.is_empty()
+        });
+        segments.append(&mut self.segments);
+        self.segments = segments;
+    }
+
+    /// Returns the bytes of all answers that have not begun to leave.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.segments
+            .iter()
+            .flat_map(|s| s.iter().copied())
+            .collect()
+    }
+
+    /// Appends bytes of answers that another process has prepared. Returns false without memory.
+    pub(super) fn carry(&mut self, mut bytes: &[u8], arena: &Arena) -> bool {
+        while !bytes.is_empty() {
+            let Some(mut page) = arena.alloc(bytes.len().min(CARRIED)) else {
+                return false;
+            };
+            let (here, rest) = bytes.split_at(page.len().min(bytes.len()));
+            page.set_window(0..here.len());
+            page.copy_from_slice(here);
+            self.segments.push(Segment::from(page));
+            bytes = rest;
+        }
+        true
     }
 
     /// Appends an answer. Returns true if it occupies memory until it has left.

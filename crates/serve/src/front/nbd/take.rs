@@ -44,7 +44,7 @@ impl NbdConnection {
         }
         // A payload that had begun to arrive is completed above, but no further request is
         // taken.
-        if cx.client.state == ClientState::Leaving {
+        if cx.client.state != ClientState::Open {
             return TakeStep::Stop(TakeStop::Ended);
         }
         if !cx.may_take() {
@@ -142,6 +142,37 @@ fn ask(request: &NbdRequest) -> Option<ClientRequest> {
         length: request.length,
         token: request.cookie,
     })
+}
+
+/// Encodes a request as the client sent it, apart from flags without an effect.
+pub(super) fn encode(ask: &ClientRequest) -> [u8; REQUEST_LEN] {
+    let command = match ask.op {
+        Op::Read => NbdCommand::Read,
+        Op::Write => NbdCommand::Write,
+        Op::Flush => NbdCommand::Flush,
+        Op::Discard => NbdCommand::Trim,
+        Op::WriteZeroes => NbdCommand::WriteZeroes,
+        Op::Extents => NbdCommand::BlockStatus,
+    };
+    let mut flags = CommandFlags::EMPTY;
+    for (core, wire) in [
+        (Flags::FUA, CommandFlags::FUA),
+        (Flags::NO_HOLE, CommandFlags::NO_HOLE),
+        (Flags::FAST_ZERO, CommandFlags::FAST_ZERO),
+        (Flags::FIRST_ONLY, CommandFlags::REQ_ONE),
+    ] {
+        if ask.flags.has(core) {
+            flags |= wire;
+        }
+    }
+    let request = NbdRequest {
+        command,
+        flags,
+        cookie: ask.token,
+        offset: ask.offset,
+        length: ask.length,
+    };
+    request.encode()
 }
 
 /// Returns the flags of a request for the core.

@@ -1,0 +1,77 @@
+//! What a server hands over to the process of another version.
+//!
+//! The records are JSON, so that versions with more fields understand each other. Descriptors and
+//! long sequences of bytes travel beside them.
+
+use std::os::fd::OwnedFd;
+
+use serde::{Deserialize, Serialize};
+use weir_wire::nbd::{RuleSettings, TransmissionFlags};
+
+/// The state of a client's front end for another process.
+#[derive(Debug)]
+pub(crate) struct FrontState {
+    pub(crate) record: FrontRecord,
+    /// The descriptors of the client, the first of which is its socket.
+    pub(crate) descriptors: Vec<OwnedFd>,
+    /// Bytes whose meaning depends on the record.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The state of a front end, by its protocol.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FrontRecord {
+    Nbd(NbdRecord),
+}
+
+/// A connection in the transmission phase of NBD. Its bytes are answers that were not sent, followed
+/// by requests that were not taken.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct NbdRecord {
+    /// The size that the client was told, in bytes.
+    pub(crate) size: u64,
+    /// The transmission flags that the client was told.
+    pub(crate) flags: u16,
+    pub(crate) structured: bool,
+    pub(crate) meta_allocation: bool,
+    pub(crate) minimum_block: u32,
+    pub(crate) maximum_payload: u32,
+    pub(crate) maximum_range: u32,
+    /// Bytes of a refused request's payload that are still to come and are discarded.
+    pub(crate) skip: u32,
+    /// The number of bytes of answers.
+    pub(crate) unsent: usize,
+}
+
+impl NbdRecord {
+    /// Returns the record of a connection with these rules, without structured replies, and with
+    /// nothing in progress.
+    pub(crate) fn new(rules: &RuleSettings) -> Self {
+        Self {
+            size: rules.size,
+            flags: rules.flags.bits(),
+            structured: false,
+            meta_allocation: rules.meta_allocation,
+            minimum_block: rules.minimum_block,
+            maximum_payload: rules.maximum_payload,
+            maximum_range: rules.maximum_range,
+            skip: 0,
+            unsent: 0,
+        }
+    }
+
+    /// Returns the rules of the connection, or `None` if no server can have agreed on them.
+    pub(crate) fn rules(&self) -> Option<RuleSettings> {
+        self.minimum_block
+            .is_power_of_two()
+            .then_some(RuleSettings {
+                size: self.size,
+                flags: TransmissionFlags::from_bits(self.flags),
+                meta_allocation: self.meta_allocation,
+                minimum_block: self.minimum_block,
+                maximum_payload: self.maximum_payload,
+                maximum_range: self.maximum_range,
+            })
+    }
+}
