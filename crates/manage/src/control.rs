@@ -14,8 +14,9 @@ use crate::api::{Change, Edit, JsonTable, Outcome};
 use axum::http::StatusCode;
 use weir_config::DriveRoom;
 use weir_config::units::BytesPerSecond;
-use weir_serve::LiveServer;
+use weir_serve::{LiveServer, Successor, UpgradeError, UpgradeReport, UpgradeSource};
 
+use crate::ConfigSource;
 use crate::audit::{AuditLog, AuditRecord, AuditResult};
 use crate::document::{ConfigDocument, ReplacedValue};
 use crate::error::RequestRefusal;
@@ -170,13 +171,14 @@ struct PlannedChange {
 }
 
 impl ChangeControl {
-    /// Takes over a server. `text` is the text of its configuration, and `file` the path from which
-    /// it was read.
-    pub(crate) fn new(
-        server: LiveServer,
-        file: Option<PathBuf>,
-        text: String,
-    ) -> Result<Self, String> {
+    /// Takes over a server with this configuration.
+    pub(crate) fn new(server: LiveServer, source: ConfigSource) -> Result<Self, String> {
+        let ConfigSource {
+            text,
+            file,
+            file_text,
+        } = source;
+        let file_text = file_text.unwrap_or_else(|| text.clone());
         let document = ConfigDocument::parse(&text)?;
         let manage = &server.config().manage;
         let audit = manage.audit_file.as_deref();
@@ -191,7 +193,7 @@ impl ChangeControl {
             server: Arc::new(Mutex::new(Some(server))),
             words: tables(&document),
             document,
-            file: file.map(|path| ConfigFile::new(path, text.clone())),
+            file: file.map(|path| ConfigFile::new(path, file_text)),
             text,
             last: journal
                 .changes()
@@ -295,6 +297,37 @@ impl ChangeControl {
     /// Reads the configuration file again and applies it.
     pub(crate) fn reload(&self, how: &ChangeContext) -> Result<Outcome, RequestRefusal> {
         self.make("reload", how, |inner| inner.reload(how))
+    }
+
+    /// Hands the server over to a process that `start` starts. Nothing can be changed meanwhile. The
+    /// successor records a successful upgrade, because it has the audit file by then.
+    pub(crate) fn upgrade(
+        &self,
+        by: &str,
+        start: impl FnOnce() -> std::io::Result<Successor>,
+    ) -> Result<(Successor, UpgradeReport), UpgradeError> {
+        let mut inner = self.lock();
+        let source = UpgradeSource {
+            text: inner.text.clone(),
+            file: inner.file.as_ref().map(|file| file.path().to_owned()),
+            file_text: inner.file.as_ref().map(|file| file.text.clone()),
+        };
+        let upgraded = start()
+            .map_err(|error| UpgradeError::Unsupported(weir_config::os_error::message(&error)))
+            .and_then(|successor| {
+                let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+                let server = server.as_mut().ok_or(UpgradeError::Ended)?;
+                server.hand_over(successor, &source)
+            });
+        if let (Some(audit), Err(error)) = (&mut inner.audit, &upgraded) {
+            let how = ChangeContext {
+                by: by.to_owned(),
+                ..ChangeContext::default()
+            };
+            let refused = Err(RequestRefusal::conflict(error.to_string()));
+            audit.record(audit_record("upgrade", &how, &refused));
+        }
+        upgraded
     }
 
     /// Makes a change, publishes the state after it, and records the result in the audit file.

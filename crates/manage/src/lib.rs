@@ -25,6 +25,7 @@ mod places;
 mod reach;
 mod route;
 mod sample;
+mod upgrade;
 mod view;
 mod watcher;
 
@@ -34,7 +35,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::api::{Event, Outcome, Refusal};
+use crate::api::{Event, Outcome, Refusal, Upgraded};
+use crate::error::RequestRefusal;
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -42,11 +44,15 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use weir_serve::places::Peer as Client;
-use weir_serve::{Doors, Explainer, LiveServer, ManagementTls, RefusalReason, Refusals};
+use weir_serve::{
+    Doors, Explainer, LiveServer, ManagementTls, RefusalReason, Refusals, Successor, UpgradeError,
+    UpgradeReport, UpgradeSource,
+};
 
 use access::{AccessRules, Peer};
 use control::{ChangeContext, ChangeControl, Patience};
 use gateways::GatewayThread;
+use upgrade::UpgradeRequests;
 use view::ServerView;
 use watcher::Watcher;
 
@@ -60,6 +66,23 @@ pub struct ConfigSource {
     pub text: String,
     /// The file of the configuration, to which changes are written. `None` if there is no file.
     pub file: Option<PathBuf>,
+    /// The text of the file when it was last read or written. `None` if it is `text`.
+    pub file_text: Option<String>,
+}
+
+impl From<UpgradeSource> for ConfigSource {
+    fn from(source: UpgradeSource) -> Self {
+        let UpgradeSource {
+            text,
+            file,
+            file_text,
+        } = source;
+        Self {
+            text,
+            file,
+            file_text,
+        }
+    }
 }
 
 /// The times that a change in progress is given when the server ends. Together with the time that
@@ -113,6 +136,7 @@ pub(crate) struct Manager {
     pub(crate) access: AccessRules,
     pub(crate) explainer: Explainer,
     pub(crate) refusals: Arc<Refusals>,
+    pub(crate) upgrades: UpgradeRequests,
     tls: ManagementTls,
 }
 
@@ -132,6 +156,20 @@ impl Manager {
                 .send_event(&Event::Change(outcome.change.clone()));
         }
     }
+}
+
+/// Checks whether [`Management::start`] would accept a configuration, without serving anything.
+///
+/// # Errors
+/// Returns the error that [`Management::start`] would return.
+pub fn check(config: &weir_config::Server) -> Result<(), StartError> {
+    let manage = &config.manage;
+    dashboard::check(manage).map_err(StartError::Config)?;
+    AccessRules::new(manage, Vec::new()).map_err(StartError::Config)?;
+    if let Some(path) = &manage.audit_file {
+        audit::AuditLog::open(path, manage.audit_size).map_err(StartError::Config)?;
+    }
+    Ok(())
 }
 
 impl Management {
@@ -156,13 +194,14 @@ impl Management {
         let explainer = server.explainer();
         let parts = server.parts();
         let (tls, refusals) = (server.management_tls(), server.refusals());
-        let control = ChangeControl::new(server, source.file, source.text);
+        let control = ChangeControl::new(server, source);
         let manager = Arc::new(Manager {
             control: control.map_err(StartError::Config)?,
             watcher,
             access,
             explainer,
             refusals,
+            upgrades: UpgradeRequests::default(),
             tls,
         });
         let mut management = Self {
@@ -236,6 +275,37 @@ impl Management {
         Ok(outcome.change.lines)
     }
 
+    /// Accepts requests for upgrades. `notify` is called for each, and [`Self::upgrade`] must follow.
+    pub fn accept_upgrades(&self, notify: impl Fn() + Send + 'static) {
+        self.manager.upgrades.accept(Box::new(notify));
+    }
+
+    /// Hands the server over to the process that `start` starts, and reports the result to all
+    /// clients that have requested an upgrade. After a success, the management must only be ended.
+    ///
+    /// # Errors
+    /// Returns the reason why the server was not handed over. It serves on, except after
+    /// [`UpgradeError::Lost`].
+    pub fn upgrade(
+        &self,
+        by: &str,
+        start: impl FnOnce() -> std::io::Result<Successor>,
+    ) -> Result<(Successor, UpgradeReport), UpgradeError> {
+        let upgraded = self.manager.control.upgrade(by, start);
+        self.manager.upgrades.answer(&match &upgraded {
+            Ok((successor, report)) => Ok(Upgraded {
+                version: report.version.clone(),
+                process: successor.id(),
+                connections: report.connections,
+                pause_ms: report.pause.as_millis() as u64,
+            }),
+            Err(error) => Err(RequestRefusal::conflict(format!(
+                "the server was not upgraded, and serves on: {error}"
+            ))),
+        });
+        upgraded
+    }
+
     /// Ends the management server and gives the server back. Returns `None` if a change in progress
     /// holds the server for longer than 15 s, because the storage of a volume hangs. The server's
     /// threads then end with the process.
@@ -263,7 +333,12 @@ impl Drop for Management {
 }
 
 /// Serves all listeners until it is told to stop. If a task panics, the thread ends as well.
-fn serve(runtime: &Runtime, doors: Doors, manager: &Arc<Manager>, stopped: oneshot::Receiver<()>) {
+fn serve(
+    runtime: &Runtime,
+    doors: Doors,
+    manager: &Arc<Manager>,
+    mut stopped: oneshot::Receiver<()>,
+) {
     let opened = runtime.block_on(async {
         let router = route::router(manager);
         let mut tasks = JoinSet::new();
@@ -292,7 +367,14 @@ fn serve(runtime: &Runtime, doors: Doors, manager: &Arc<Manager>, stopped: onesh
         }
         tokio::select! {
             // The sender is dropped to stop the server.
-            _ = stopped => Ok(()),
+            _ = &mut stopped => Ok(()),
+            // The listening sockets belong to another process now. Connections may still wait for
+            // their responses.
+            () = manager.upgrades.handed_over() => {
+                tasks.abort_all();
+                let _ = stopped.await;
+                Ok(())
+            }
             _ = tasks.join_next() => Err(std::io::Error::other("a task failed")),
         }
     });

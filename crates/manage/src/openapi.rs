@@ -32,6 +32,7 @@ mod tests {
             change::changes,
             change::undo,
             change::reload,
+            change::upgrade,
             ask::config,
             events::events,
             ask::history,

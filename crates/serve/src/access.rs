@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
 use weir_config::Network;
 
 /// The rules for the clients of one volume, with users and groups as numbers.
@@ -27,7 +28,7 @@ pub(crate) enum AccessRule {
 }
 
 /// The origin of a connection, as far as the system provides it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Origin {
     Unknown,
     /// The user and the primary group of a process at a Unix socket.
@@ -66,7 +67,7 @@ pub(crate) struct ClientIdentity<'a> {
 }
 
 /// The identity of a client whose connection is served, by which its access is checked again.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ClientCredentials {
     pub(crate) origin: Origin,
     /// The DNS names and URIs in the certificate. `None` without TLS.

@@ -132,6 +132,16 @@ impl Identity {
     pub(crate) fn of(stat: &Stat) -> Self {
         Self(stat.st_dev, stat.st_ino)
     }
+
+    /// Returns the identity that [`Self::numbers`] has returned in another process.
+    pub(crate) fn from_numbers((device, inode): (u64, u64)) -> Self {
+        Self(device, inode)
+    }
+
+    /// Returns the device and the inode number.
+    pub(crate) fn numbers(self) -> (u64, u64) {
+        (self.0, self.1)
+    }
 }
 
 /// A file or a socket that was just created. Dropping this value removes the file, unless
@@ -145,6 +155,8 @@ pub struct Created {
     made: Option<Identity>,
     /// The file that was at this path before and was set aside.
     aside: Option<FileSetAside>,
+    /// True while the file still belongs to another process, so that it must not be removed.
+    is_foreign: bool,
 }
 
 impl Created {
@@ -160,8 +172,20 @@ impl Created {
     /// Registers a file that was just created at this entry. If a file was set aside for it, that
     /// file is restored when this value is dropped.
     pub(crate) fn new(entry: DirectoryEntry, made: Identity, aside: Option<FileSetAside>) -> Self {
-        let made = Some(made);
-        Self { entry, made, aside }
+        Self {
+            entry,
+            made: Some(made),
+            aside,
+            is_foreign: false,
+        }
+    }
+
+    /// Registers a file that another process has created. It belongs to that process until
+    /// [`Self::settle`].
+    pub(crate) fn inherit(entry: DirectoryEntry, made: Identity) -> Self {
+        let mut created = Self::new(entry, made, None);
+        created.is_foreign = true;
+        created
     }
 
     /// Returns the path of the file.
@@ -169,8 +193,15 @@ impl Created {
         self.entry.path()
     }
 
-    /// Removes the file that was set aside, once the start cannot be refused any more.
+    /// Returns the identity of the file, or `None` if it was kept.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.made
+    }
+
+    /// Removes the file that was set aside, and owns an inherited file, once the start cannot be
+    /// refused any more.
     pub(crate) fn settle(&mut self) {
+        self.is_foreign = false;
         if let Some(aside) = self.aside.take() {
             // Only sockets without a listener are set aside, so nobody needs the file any more.
             self.entry.remove(&aside.name, aside.is);
@@ -203,12 +234,16 @@ impl KeptFile {
             entry,
             made: self.made,
             aside: None,
+            is_foreign: false,
         })
     }
 }
 
 impl Drop for Created {
     fn drop(&mut self) {
+        if self.is_foreign {
+            return;
+        }
         let entry = &self.entry;
         let ours = self
             .made

@@ -50,8 +50,12 @@ pub use metrics::figures::{DriveFigures, OpCounts, TenantFigures, VolumeFigures,
 pub use metrics::{CONTENT_TYPE, Causes, Detail};
 pub use parts::{Parts, ShardTimeout};
 pub use preflight::{Finding, Preflight, preflight};
-pub use server::{ExplainError, Explainer, LiveServer, ServerOptions, removed_in_use};
+pub use server::{
+    ExplainError, Explainer, LiveServer, ServerOptions, UpgradeReport, UpgradeSource,
+    removed_in_use,
+};
 pub use shard::{HeldPart, PartUsage, ShardError};
 pub use tls::{ManagementTls, TlsClient, certificate_names};
+pub use upgrade::{Predecessor, Successor, UpgradeError};
 pub use watch::ServerMonitor;
 pub use weir_uring::Backend as RingKind;

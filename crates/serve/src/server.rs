@@ -1,12 +1,16 @@
 //! A running server: start, reload and shutdown.
 
 mod explain;
+mod hand_over;
 mod reload;
+mod take_over;
 
 pub use explain::{ExplainError, Explainer};
+pub use hand_over::{UpgradeReport, UpgradeSource};
 pub use reload::removed_in_use;
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,11 +21,15 @@ use weir_config::units::ByteSize;
 use weir_config::{DrivePlan, ListenAddress, Problem, Volume};
 use weir_uring::Backend as RingKind;
 
-use crate::acceptor::{self, Door, ExportTable, ListenRefusal, Listener, Sockets};
+use crate::acceptor::{
+    self, AcceptorContext, Door, ExportTable, InheritedClient, InheritedListeners, ListenRefusal,
+    Sockets,
+};
 use crate::access::Refusals;
 use crate::backend::{self, StorageOpener};
 use crate::clock::ServerClock;
-use crate::doors::{self, Doors};
+use crate::created::Created;
+use crate::doors::{self, Doors, KeptDoors};
 use crate::front;
 use crate::front::ublk::Devices;
 use crate::parts::Parts;
@@ -88,6 +96,7 @@ pub struct LiveServer {
     acceptor: acceptor::AcceptorHandle,
     /// The sockets for management, until [`LiveServer::doors`] takes them.
     doors: Option<Doors>,
+    kept_doors: KeptDoors,
     shards: Vec<shard::ShardHandle>,
     devices: Devices,
     addresses: Vec<ListenAddress>,
@@ -97,6 +106,52 @@ pub struct LiveServer {
     log_dropped: Arc<AtomicU64>,
     tls: Arc<TlsOffer>,
     refusals: Arc<Refusals>,
+    /// The number of the next connection.
+    next: Arc<AtomicU64>,
+    /// True if another process has taken over.
+    is_abandoned: bool,
+}
+
+/// A server that has opened everything and does not serve anybody yet.
+struct PreparedServer {
+    config: weir_config::Server,
+    plans: Vec<DrivePlan>,
+    places: Vec<acceptor::VolumeLocation>,
+    exports: Vec<acceptor::VolumeExport>,
+    created: Vec<Created>,
+    doors: Vec<Door>,
+    management: (Doors, KeptDoors),
+    records: Vec<RecordingThread>,
+    clock: ServerClock,
+    shards: Shards,
+    /// The space in each shard's ring for operations of block devices.
+    rooms: Vec<usize>,
+    tls: Arc<TlsOffer>,
+}
+
+/// The clients that another process has handed over.
+#[derive(Debug)]
+struct InheritedClients {
+    /// The number of the next connection.
+    next: u64,
+    clients: Vec<InheritedClient>,
+}
+
+impl Default for InheritedClients {
+    fn default() -> Self {
+        Self {
+            next: 1,
+            clients: Vec::new(),
+        }
+    }
+}
+
+/// What another process has handed over before it stopped serving.
+#[derive(Debug, Default)]
+struct Inherited {
+    listeners: InheritedListeners,
+    /// The descriptors of the storage of volumes, by the name of the volume.
+    storage: BTreeMap<String, Vec<OwnedFd>>,
 }
 
 impl LiveServer {
@@ -108,62 +163,7 @@ impl LiveServer {
         config: &weir_config::Server,
         options: &ServerOptions,
     ) -> Result<Self, StartError> {
-        check(config)?;
-        let shards = shard_count(config, options);
-        let config = &fit_arenas(config, shards)?;
-        // If a step below fails, files and sockets that these steps have created are removed when
-        // their values are dropped.
-        let mut opened = setup::open(config, options.storage, shards)?;
-        let certificates = setup::certificates(config).map_err(StartError::Config)?;
-        setup::etcd(config).map_err(StartError::Config)?;
-        let tls = Arc::new(TlsOffer::new(certificates, config.limits.connections));
-        let doors = listen(config, &tls)?;
-        // Another crate serves these sockets. They are opened here, because an address that is in
-        // use must refuse the start (docs/decisions/management-server.md).
-        let mut management = Doors::open(config)
-            .map_err(|(key, refusal)| StartError::Config(listen_problem(config, key, refusal)))?;
-        let mut records = start_records(config, options, &mut opened.shards)?;
-        let addresses = doors.iter().map(|door| door.listener.address()).collect();
-        let clock = ServerClock::start();
-        let (shards, rooms) = start_shards(config, options, opened.shards, clock)?;
-        let shards = Shards(shards);
-        let boxes: Vec<_> = shards.0.iter().map(shard::ShardHandle::address).collect();
-        let table = ExportTable::new(opened.exports.clone());
-        let next = Arc::new(AtomicU64::new(1));
-        let mut devices = Devices::new(boxes.clone(), Arc::clone(&next), rooms);
-        // These two steps come last among those that can fail, because they are the first that let
-        // clients in.
-        let refusals = Arc::<Refusals>::default();
-        let counts = Arc::clone(&refusals);
-        let started = acceptor::spawn(doors, table, boxes, config.limits, (clock, next), counts);
-        let acceptor = started.map_err(StartError::Thread)?;
-        if let Err(problem) = devices.start(config, &opened.exports) {
-            devices.end(options.drain);
-            return Err(StartError::Config(problem));
-        }
-        // Nothing below can fail, so the created files are kept and the recordings begin.
-        for created in opened.created {
-            let _ = created.keep();
-        }
-        management.settle();
-        records.iter_mut().for_each(RecordingThread::begin);
-        Ok(Self {
-            config: config.clone(),
-            plans: opened.plans,
-            places: opened.places,
-            exports: opened.exports,
-            acceptor,
-            doors: Some(management),
-            shards: shards.take(),
-            devices,
-            addresses,
-            records: records.into_iter().map(RecordingThread::thread).collect(),
-            drain: options.drain,
-            storage: options.storage,
-            log_dropped: Arc::clone(&options.log_dropped),
-            tls,
-            refusals,
-        })
+        PreparedServer::open(config, options, Inherited::default())?.serve(options, None)
     }
 
     /// Returns the addresses at which the server has accepted clients since its start. If the
@@ -241,9 +241,13 @@ impl LiveServer {
     }
 
     fn end(&mut self) -> bool {
+        if self.is_abandoned {
+            return true;
+        }
         // The acceptor ends first, so that no further connection reaches a shard that drains.
         self.acceptor.stop();
         self.doors = None;
+        self.kept_doors = KeptDoors::default();
         // The devices end before the shards, because removing a device waits for its requests,
         // which the shards complete.
         self.devices.end(self.drain);
@@ -252,6 +256,123 @@ impl LiveServer {
         self.tls.wait(self.drain);
         end_records(&mut self.records, self.drain);
         ended
+    }
+}
+
+impl PreparedServer {
+    /// Opens everything that a configuration names, except for what another process has handed over.
+    fn open(
+        config: &weir_config::Server,
+        options: &ServerOptions,
+        mut inherited: Inherited,
+    ) -> Result<Self, StartError> {
+        check(config)?;
+        let shards = shard_count(config, options);
+        let config = &fit_arenas(config, shards)?;
+        // If a step below fails, files and sockets that these steps have created are removed when
+        // their values are dropped.
+        let unsynced: Vec<String> = inherited.storage.keys().cloned().collect();
+        let mut storage = |volume: &Volume| match inherited.storage.remove(&volume.name) {
+            Some(descriptors) => backend::inherit(volume, descriptors),
+            None => (options.storage)(volume),
+        };
+        let mut opened = setup::open(config, &mut storage, shards)?;
+        let drives = opened.shards.iter_mut().flatten();
+        for volume in drives.flat_map(|drive| &mut drive.volumes) {
+            volume.unsynced = unsynced.contains(&volume.name);
+        }
+        let certificates = setup::certificates(config).map_err(StartError::Config)?;
+        setup::etcd(config).map_err(StartError::Config)?;
+        let tls = Arc::new(TlsOffer::new(certificates, config.limits.connections));
+        let listeners = &mut inherited.listeners;
+        let doors = listen(config, &tls, listeners)?;
+        // Another crate serves these sockets. They are opened here, because an address that is in
+        // use must refuse the start (docs/decisions/management-server.md).
+        let management = Doors::open(config, listeners)
+            .map_err(|(key, refusal)| StartError::Config(listen_problem(config, key, refusal)))?;
+        let records = start_records(config, options, &mut opened.shards)?;
+        let clock = ServerClock::start();
+        let (shards, rooms) = start_shards(config, options, opened.shards, clock)?;
+        Ok(Self {
+            config: config.clone(),
+            plans: opened.plans,
+            places: opened.places,
+            exports: opened.exports,
+            created: opened.created,
+            doors,
+            management,
+            records,
+            clock,
+            shards: Shards(shards),
+            rooms,
+            tls,
+        })
+    }
+
+    /// Serves clients, those of another process first.
+    fn serve(
+        self,
+        options: &ServerOptions,
+        inherited: Option<InheritedClients>,
+    ) -> Result<LiveServer, StartError> {
+        let has_predecessor = inherited.is_some();
+        let InheritedClients { next, clients } = inherited.unwrap_or_default();
+        let config = &self.config;
+        let addresses = self.doors.iter().map(|d| d.listener.address()).collect();
+        let shards = self.shards.0.iter();
+        let boxes: Vec<_> = shards.map(shard::ShardHandle::address).collect();
+        let table = ExportTable::new(self.exports.clone());
+        let next = Arc::new(AtomicU64::new(next));
+        let mut devices = Devices::new(boxes.clone(), Arc::clone(&next), self.rooms);
+        // These two steps come last among those that can fail, because they are the first that let
+        // clients in.
+        let refusals = Arc::<Refusals>::default();
+        let context = AcceptorContext {
+            shards: boxes,
+            limits: config.limits,
+            clock: self.clock,
+            next: Arc::clone(&next),
+            refusals: Arc::clone(&refusals),
+        };
+        let started = acceptor::spawn(self.doors, table, context, clients);
+        let acceptor = started.map_err(StartError::Thread)?;
+        if let Err(problem) = devices.start(config, &self.exports) {
+            // The predecessor has ended, and the clients of other volumes must not suffer.
+            if has_predecessor {
+                tracing::error!(%problem, "the server could not recover the block device of a volume");
+            } else {
+                devices.end(options.drain);
+                return Err(StartError::Config(problem));
+            }
+        }
+        // Nothing below can fail, so the created files are kept and the recordings begin.
+        for created in self.created {
+            let _ = created.keep();
+        }
+        let (management, mut kept_doors) = self.management;
+        kept_doors.settle();
+        let mut records = self.records;
+        records.iter_mut().for_each(RecordingThread::begin);
+        Ok(LiveServer {
+            plans: self.plans,
+            places: self.places,
+            exports: self.exports,
+            acceptor,
+            doors: Some(management),
+            kept_doors,
+            shards: self.shards.take(),
+            devices,
+            addresses,
+            records: records.into_iter().map(RecordingThread::thread).collect(),
+            drain: options.drain,
+            storage: options.storage,
+            log_dropped: Arc::clone(&options.log_dropped),
+            tls: self.tls,
+            refusals,
+            next,
+            is_abandoned: false,
+            config: self.config,
+        })
     }
 }
 
@@ -358,28 +479,42 @@ pub(crate) fn shard_count(config: &weir_config::Server, options: &ServerOptions)
 }
 
 /// Opens all client addresses. No client is accepted before the acceptor starts.
-fn listen(config: &weir_config::Server, tls: &Arc<TlsOffer>) -> Result<Vec<Door>, StartError> {
+fn listen(
+    config: &weir_config::Server,
+    tls: &Arc<TlsOffer>,
+    inherited: &mut InheritedListeners,
+) -> Result<Vec<Door>, StartError> {
     let sockets = Sockets::of_listen(config);
-    let addresses = config.listen.nbd.iter().enumerate();
-    addresses
-        .map(|(n, address)| {
-            let listener = Listener::open(address, sockets)
-                .map_err(|refusal| listen_problem(config, &nbd_key(n), refusal))?;
-            Ok(Door {
-                listener,
-                greet: front::nbd::greeter(Arc::clone(tls)),
-            })
-        })
-        .chain(config.volumes.iter().filter_map(|v| disk(config, v)))
-        .collect::<Result<_, _>>()
-        .map_err(StartError::Config)
+    let mut doors = Vec::new();
+    for (n, address) in config.listen.nbd.iter().enumerate() {
+        let key = nbd_key(n);
+        let listener = inherited
+            .open(&key, address, sockets)
+            .map_err(|refusal| StartError::Config(listen_problem(config, &key, refusal)))?;
+        doors.push(Door {
+            key,
+            listener,
+            greet: front::nbd::greeter(Arc::clone(tls)),
+        });
+    }
+    for volume in &config.volumes {
+        let door = disk(config, volume, inherited).transpose();
+        doors.extend(door.map_err(StartError::Config)?);
+    }
+    Ok(doors)
 }
 
 /// Opens the vhost-user socket of a volume, if the volume has one.
-fn disk(config: &weir_config::Server, volume: &Volume) -> Option<Result<Door, Problem>> {
+fn disk(
+    config: &weir_config::Server,
+    volume: &Volume,
+    inherited: &mut InheritedListeners,
+) -> Option<Result<Door, Problem>> {
     let address = ListenAddress::Unix(volume.vhost.clone()?);
-    let opened = Listener::open(&address, Sockets::of_listen(config));
+    let key = volume.vhost_key();
+    let opened = inherited.open(&key, &address, Sockets::of_listen(config));
     let door = opened.map(|listener| Door {
+        key,
         listener,
         greet: front::vhost::greeter(&volume.name),
     });

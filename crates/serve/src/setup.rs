@@ -37,7 +37,7 @@ pub(crate) struct OpenConfiguration {
 /// Opens every volume, and distributes the drives among `shards` shards.
 pub(crate) fn open(
     config: &weir_config::Server,
-    storage: StorageOpener,
+    storage: &mut dyn FnMut(&Volume) -> std::io::Result<Box<dyn Prepare>>,
     shards: usize,
 ) -> Result<OpenConfiguration, StartError> {
     let mut opened = OpenConfiguration {
@@ -61,7 +61,7 @@ pub(crate) fn open(
         }
         let mut volumes = Vec::new();
         for volume in config.volumes_of(&drive.name) {
-            let mut setup = open_volume(config, volume, storage)
+            let mut setup = open_volume(config, volume, storage(volume))
                 .map_err(|error| StartError::Config(storage_problem(config, volume, &error)))?;
             opened.created.extend(setup.storage.created());
             let storage = setup.storage.as_ref();
@@ -138,7 +138,7 @@ pub(crate) fn changes(
                 .terms
                 .insert(volume.name.clone(), terms(config, volume));
             if change.reload.added.contains(&volume.name) {
-                let mut setup = open_volume(config, volume, storage).map_err(|error| {
+                let mut setup = open_volume(config, volume, storage(volume)).map_err(|error| {
                     ReloadError::Volume(storage_problem(config, volume, &error))
                 })?;
                 // If a later volume cannot be opened, these are dropped, and the images are removed
@@ -227,12 +227,13 @@ pub(crate) fn check(reload: &DriveReload) -> Result<(), ReloadError> {
 fn open_volume(
     config: &weir_config::Server,
     volume: &Volume,
-    storage: StorageOpener,
+    storage: std::io::Result<Box<dyn Prepare>>,
 ) -> std::io::Result<VolumeSetup> {
     Ok(VolumeSetup {
         name: volume.name.clone(),
         terms: terms(config, volume),
-        storage: storage(volume)?,
+        storage: storage?,
+        unsynced: false,
     })
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_manage::api::ManagementServer;
 use weir_manage::api::{
     Changes, Drive, Error, Event, ManagementClient, Outcome, Said, Status, Tenant, UndoRequest,
-    Volume,
+    Upgraded, Volume,
 };
 use words::words;
 
@@ -99,6 +99,8 @@ enum CtlCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Hand the server over to its program as it is installed now. Clients stay connected
+    Upgrade,
     /// List the last changes with their time, the process that made them, and the values before
     Changes,
     /// Print events as they occur: changes, and seconds in which promises were not kept
@@ -161,6 +163,7 @@ pub(crate) fn run(options: &CtlOptions) -> Result<(), Failure> {
             tables::changes(&c.changes)
         }),
         CtlCommand::Show { name } => show_one(&client, options, &ChangeTarget::parse(name)),
+        CtlCommand::Upgrade => upgrade(&client, options),
         CtlCommand::Events { seconds } => events(&client, options.json, *seconds),
         other => change(&client, options, other),
     }
@@ -289,6 +292,30 @@ fn change(
         return print_json(&outcome);
     }
     output::print(&tables::outcome(&outcome))
+}
+
+/// Upgrades the server, and prints the result.
+fn upgrade(client: &ManagementClient, options: &CtlOptions) -> Result<(), Failure> {
+    let nothing = serde_json::json!({});
+    let upgraded: Upgraded = client
+        .send("POST", "/v1/upgrade", &nothing, None)
+        .map_err(|e| refused(&e))?;
+    if options.json {
+        return print_json(&upgraded);
+    }
+    let Upgraded {
+        version,
+        process,
+        connections,
+        pause_ms,
+    } = &upgraded;
+    let connections = match connections {
+        1 => "1 connection".to_owned(),
+        n => format!("{n} connections"),
+    };
+    output::print(&format!(
+        "process {process} serves now with version {version}; {connections} waited for {pause_ms} ms\n"
+    ))
 }
 
 /// Prints events until the server ends or the reader closes the output.

@@ -26,6 +26,11 @@ pub(super) fn reloading() {
     }
 }
 
+/// Notifies the manager that another process is the server from now on.
+pub(super) fn hand_over(process: u32) {
+    tell(&[NotifyState::MainPid(process)]);
+}
+
 /// Notifies the manager that the server is about to end.
 pub(super) fn stopping() {
     tell(&[NotifyState::Stopping]);

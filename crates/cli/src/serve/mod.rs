@@ -2,11 +2,13 @@
 //! SIGINT, or until the command of `--run` ends.
 //!
 //! [`run`] starts the server and the management, and [`serve`] waits for signals. SIGHUP reloads
-//! the configuration.
+//! the configuration. SIGUSR2 hands the server over to the installed program, and so does SIGHUP if
+//! the program was replaced.
 
 mod command;
 mod manager;
 mod signals;
+mod successor;
 mod volume;
 
 use crate::check;
@@ -16,16 +18,17 @@ use clap::Args;
 use command::{RunningCommand, SocketDirectory};
 use manager::Watchdog;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGCHLD, SIGHUP};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGUSR2};
 use signals::SignalWatch;
 use std::path::{Path, PathBuf};
+use successor::ProgramFile;
 use volume::OneVolume;
 pub(crate) use volume::quoted;
 use weir_config::Problem;
 use weir_manage::Management;
 use weir_manage::api::Said;
 use weir_manage::api::log;
-use weir_serve::{LiveServer, RingKind};
+use weir_serve::{LiveServer, Predecessor, RingKind};
 
 /// The arguments of `weir serve`.
 #[derive(Debug, Args)]
@@ -72,7 +75,12 @@ impl ServerSource {
         let (config, source) = match (one, path) {
             (Some(config), _) => {
                 let text = config.to_string();
-                (config, weir_manage::ConfigSource { text, file: None })
+                let source = weir_manage::ConfigSource {
+                    text,
+                    file: None,
+                    file_text: None,
+                };
+                (config, source)
             }
             (None, Some(path)) => read(path)?,
             (None, None) => unreachable!("a volume without a file is in memory"),
@@ -89,8 +97,12 @@ impl ServerSource {
 fn read(path: &Path) -> Result<(weir_config::Server, weir_manage::ConfigSource), Failure> {
     let (name, text) = weir_config::file_text(path).map_err(|p| check::refuse(&p))?;
     let config = weir_config::parse(&name, &text).map_err(|p| check::refuse(&p))?;
-    let file = Some(path.to_owned());
-    Ok((config, weir_manage::ConfigSource { text, file }))
+    let source = weir_manage::ConfigSource {
+        text,
+        file: Some(path.to_owned()),
+        file_text: None,
+    };
+    Ok((config, source))
 }
 
 /// Runs the server until it has ended.
@@ -98,6 +110,10 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     if options.record.as_deref() == Some(Path::new("-")) {
         let reason = "--record cannot write to standard output, which has the addresses; use a file name (./- for a file named -)";
         return Err(Failure::Usage(reason.into()));
+    }
+    let program = ProgramFile::find().map_err(Failure::run)?;
+    if let Some(predecessor) = Predecessor::of_this_process().map_err(Failure::run)? {
+        return continue_server(predecessor, options, &program);
     }
     let source = ServerSource::open(options)?;
     for warning in weir_config::warnings(&source.config) {
@@ -108,7 +124,65 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     // The signals must be handled before anything else starts, so that none of them ends the
     // process in between.
     let signals = SignalWatch::start()?;
-    let how = weir_serve::ServerOptions {
+    let server = LiveServer::start(&source.config, &how(options)).map_err(Failure::run)?;
+    let mut running = None;
+    if let Some(command) = &options.run {
+        running = Some(start(command, &server)?);
+    } else {
+        print_addresses(&server);
+    }
+    let management = manage(server, source.source)?;
+    if running.is_none() {
+        management.accept_upgrades(signals.upgrade_request());
+    }
+    manager::ready(&manager::status(&management));
+    // The service manager has been notified, and clients can connect.
+    let outcome = match serve(&management, &signals, running.as_mut(), &program) {
+        Ok(ServerEnd::HandedOver) => return successor::linger(management, &signals, true),
+        Ok(ServerEnd::Stopped) => Ok(()),
+        Err(failure) => Err(failure),
+    };
+    let directory = source.place.as_ref().map(SocketDirectory::path);
+    begin_shutdown(&signals, directory);
+    if let Some(running) = running {
+        // The command must not outlive the server, which it uses.
+        running.end();
+    }
+    let ended = shut_down(management, outcome);
+    // The directory is removed after the server has closed its socket.
+    drop(source.place);
+    ended
+}
+
+/// Continues the work of a running server, of which this process is the successor.
+fn continue_server(
+    predecessor: Predecessor,
+    options: &ServeOptions,
+    program: &ProgramFile,
+) -> Result<(), Failure> {
+    raise_open_files();
+    let signals = SignalWatch::start()?;
+    let check = |config: &weir_config::Server| {
+        weir_manage::check(config).map_err(|error| error.to_string())
+    };
+    let taken = LiveServer::take_over(predecessor, &how(options), check);
+    let (server, source, predecessor) = taken.map_err(Failure::run)?;
+    let management = manage(server, source.into())?;
+    management.accept_upgrades(signals.upgrade_request());
+    predecessor.wait_for_release();
+    manager::ready(&manager::status(&management));
+    let outcome = match serve(&management, &signals, None, program) {
+        Ok(ServerEnd::HandedOver) => return successor::linger(management, &signals, false),
+        Ok(ServerEnd::Stopped) => Ok(()),
+        Err(failure) => Err(failure),
+    };
+    begin_shutdown(&signals, None);
+    shut_down(management, outcome)
+}
+
+/// Returns the options of the server.
+fn how(options: &ServeOptions) -> weir_serve::ServerOptions {
+    weir_serve::ServerOptions {
         ring: if options.poll {
             RingKind::Poll
         } else {
@@ -117,33 +191,24 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         record: options.record.clone(),
         log_dropped: log::dropped(),
         ..weir_serve::ServerOptions::default()
-    };
-    let server = LiveServer::start(&source.config, &how).map_err(Failure::run)?;
-    let mut running = None;
-    if let Some(command) = &options.run {
-        running = Some(start(command, &server)?);
-    } else {
-        print_addresses(&server);
     }
-    let management = manage(server, source.source)?;
-    manager::ready(&manager::status(&management));
-    // The service manager has been notified, and clients can connect.
-    let outcome = serve(&management, &signals, running.as_mut());
+}
+
+/// Reports that the server is about to end. `directory` is removed if a second signal ends it at
+/// once.
+fn begin_shutdown(signals: &SignalWatch, directory: Option<PathBuf>) {
     tracing::info!(
         "the server is shutting down and completes the requests in flight; a second signal ends it at once"
     );
     // From here on, requests in flight are completed, which can take as long as the drive needs.
     manager::stopping();
-    signals.end_at_once_on_next_signal(source.place.as_ref().map(SocketDirectory::path));
-    if let Some(running) = running {
-        // The command must not outlive the server, which it uses.
-        running.end();
-    }
+    signals.end_at_once_on_next_signal(directory);
+}
+
+/// Ends the server. Returns `outcome`, unless the server fails.
+fn shut_down(management: Management, outcome: Result<(), Failure>) -> Result<(), Failure> {
     // The management ends first, so that no change is made while the server shuts down.
-    let whole = management.end().map(LiveServer::shutdown);
-    // The directory is removed after the server has closed its socket.
-    drop(source.place);
-    match whole {
+    match management.end().map(LiveServer::shutdown) {
         Some(true) => outcome,
         Some(false) => Err(thread_failure()),
         None => Err(Failure::Run(
@@ -195,33 +260,63 @@ fn start(command: &str, server: &LiveServer) -> Result<RunningCommand, Failure> 
     RunningCommand::start(command, address, &volume.name)
 }
 
-/// Serves until a signal or the end of the command ends the server, or until a thread has failed.
-/// Returns the result of the command, if it has ended.
+/// The reason why a process does not serve any more.
+enum ServerEnd {
+    /// A signal or the end of the command ends the server.
+    Stopped,
+    /// Another process has taken over.
+    HandedOver,
+}
+
+/// Serves until a signal or the end of the command ends the server, another process has taken over,
+/// or a thread has failed.
 fn serve(
     management: &Management,
     signals: &SignalWatch,
     mut running: Option<&mut RunningCommand>,
-) -> Result<(), Failure> {
+    program: &ProgramFile,
+) -> Result<ServerEnd, Failure> {
     let watchdog = Watchdog::new();
     loop {
-        match watchdog.wait(signals, management)? {
-            SIGHUP => {
-                // The service manager waits for `ready` after this notification (sd_notify(3)).
-                manager::reloading();
-                let mut status = String::new();
-                if !watchdog.run_with_notifications(|| reload(management)) {
-                    status += "the last reload was refused, see the log; ";
-                }
-                manager::ready(&(status + &manager::status(management)));
+        let signal = watchdog.wait(signals, management)?;
+        let mut status = String::new();
+        let mut upgrades = signal == SIGUSR2;
+        if signal == SIGHUP {
+            // The service manager waits for `ready` after this notification (sd_notify(3)).
+            manager::reloading();
+            if !watchdog.run_with_notifications(|| reload(management)) {
+                status += "the last reload was refused, see the log; ";
             }
+            upgrades = running.is_none() && program.is_replaced();
+        }
+        if upgrades && running.is_some() {
+            tracing::error!(
+                "a server with --run cannot be upgraded, because its command belongs to it"
+            );
+        } else if upgrades {
+            let by = if signal == SIGHUP {
+                "SIGHUP"
+            } else {
+                "SIGUSR2"
+            };
+            let upgraded =
+                watchdog.run_with_notifications(|| successor::upgrade(management, program, by))?;
+            // The successor notifies the service manager that it is ready.
+            if upgraded {
+                return Ok(ServerEnd::HandedOver);
+            }
+            status += "the last upgrade failed, see the log; ";
+        }
+        match signal {
+            SIGHUP | SIGUSR2 => manager::ready(&(status + &manager::status(management))),
             SIGCHLD => {
                 if let Some(running) = &mut running
                     && let Some(ended) = running.outcome()
                 {
-                    return ended;
+                    return ended.map(|()| ServerEnd::Stopped);
                 }
             }
-            _ => return Ok(()),
+            _ => return Ok(ServerEnd::Stopped),
         }
     }
 }

@@ -2,12 +2,12 @@
 //! second signal.
 
 use crate::failure::Failure;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::ffi::c_int;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_manage::api::log;
@@ -38,6 +38,7 @@ impl SharedPhase {
 /// timeout.
 pub(super) struct SignalWatch {
     signals: Receiver<c_int>,
+    sender: Sender<c_int>,
     ending: Arc<SharedPhase>,
 }
 
@@ -45,9 +46,12 @@ impl SignalWatch {
     /// Starts the thread. From now on, none of these signals ends the process by itself.
     pub(super) fn start() -> Result<Self, Failure> {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
-        // SIGHUP reloads the configuration, and SIGCHLD reports the end of the command of `--run`.
-        let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGCHLD]).map_err(failed)?;
+        // SIGHUP reloads the configuration, SIGUSR2 upgrades the program, and SIGCHLD reports the
+        // end of the command of `--run`.
+        let all = [SIGHUP, SIGUSR2, SIGINT, SIGTERM, SIGCHLD];
+        let mut signals = Signals::new(all).map_err(failed)?;
         let (sender, receiver) = channel();
+        let own = sender.clone();
         let ending = Arc::<SharedPhase>::default();
         let ends = Arc::clone(&ending);
         let watch = move || {
@@ -67,6 +71,7 @@ impl SignalWatch {
         thread.spawn(watch).map_err(failed)?;
         Ok(Self {
             signals: receiver,
+            sender: own,
             ending,
         })
     }
@@ -80,6 +85,15 @@ impl SignalWatch {
             Ok(signal) => Ok(Some(signal)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(super::thread_failure()),
+        }
+    }
+
+    /// Returns a function that has the same effect as SIGUSR2.
+    pub(super) fn upgrade_request(&self) -> impl Fn() + Send + 'static {
+        let sender = self.sender.clone();
+        move || {
+            // If the receiver no longer exists, the process is about to end.
+            let _ = sender.send(SIGUSR2);
         }
     }
 
@@ -97,8 +111,8 @@ impl SignalWatch {
 }
 
 /// Returns true if a signal ends the server.
-fn is_end_signal(signal: c_int) -> bool {
-    !matches!(signal, SIGHUP | SIGCHLD)
+pub(super) fn is_end_signal(signal: c_int) -> bool {
+    !matches!(signal, SIGHUP | SIGUSR2 | SIGCHLD)
 }
 
 /// The longest time until the server begins to end. A reload that waits for a drive ends within

@@ -37,3 +37,4 @@ mod serve;
 mod top;
 mod tutorials;
 mod ublk;
+mod upgrade;

@@ -73,6 +73,20 @@ pub struct Outcome {
     pub promised: Vec<String>,
 }
 
+/// The result of an upgrade in place.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Upgraded {
+    /// The version of the program that serves now.
+    pub version: String,
+    /// The id of its process.
+    pub process: u32,
+    /// The number of connections that were handed over.
+    pub connections: usize,
+    /// The time for which clients waited, in milliseconds.
+    pub pause_ms: u64,
+}
+
 /// An error of a change, as `weir check` reports it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -15,7 +15,9 @@ mod socket;
 mod state;
 mod words;
 
-pub use change::{Change, ChangeRequest, Changes, Edit, Outcome, Refusal, Said, UndoRequest};
+pub use change::{
+    Change, ChangeRequest, Changes, Edit, Outcome, Refusal, Said, UndoRequest, Upgraded,
+};
 pub use client::{Error, EventStream, ManagementClient};
 pub use event::{Event, Second, ShortSecond};
 pub use figures::{Counts, DriveFigures, Latency, SecondCounts, TenantFigures, VolumeFigures};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{ChangeRequest, Changes, Edit, JsonTable, Outcome, UndoRequest};
+use crate::api::{ChangeRequest, Changes, Edit, JsonTable, Outcome, UndoRequest, Upgraded};
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -110,6 +110,19 @@ pub(crate) async fn reload(
 ) -> RouteResult<Json<Outcome>> {
     let how = change_context(&peer, asked(query)?, None);
     run_change(manager, how, |manager, how| manager.control.reload(how)).await
+}
+
+/// Hands the server over to its program as it is installed now. Clients stay connected.
+#[cfg_attr(feature = "openapi", utoipa::path(
+    post,
+    path = "/v1/upgrade",
+    responses(
+        (status = 200, description = "Another process serves now", body = Upgraded),
+        (status = 409, description = "The server could not be handed over, and serves on", body = crate::api::Refusal),
+    ),
+))]
+pub(crate) async fn upgrade(State(manager): ManagerState) -> RouteResult<Json<Upgraded>> {
+    manager.upgrades.request().await.map(Json)
 }
 
 /// Changes a volume, a tenant or a drive. Keys in the body are set, or removed if they are `null`; other keys do not change (RFC 7396).

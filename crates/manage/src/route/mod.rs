@@ -20,7 +20,7 @@ use crate::control::KINDS;
 use crate::dashboard;
 use crate::error::RequestRefusal;
 use ask::{config, explain, healthy, history, list, metrics, ready, short, show, status};
-use change::{add, change, changes, reload, remove, set, undo};
+use change::{add, change, changes, reload, remove, set, undo, upgrade};
 use events::events;
 use weir_serve::RefusalReason;
 
@@ -41,6 +41,7 @@ pub(crate) fn router(manager: &Arc<Manager>) -> Router {
         .route("/v1/changes", get(changes).post(change))
         .route("/v1/undo", post(undo))
         .route("/v1/reload", post(reload))
+        .route("/v1/upgrade", post(upgrade))
         .route("/v1/config", get(config))
         .route("/v1/events", get(events))
         .route("/v1/history", get(history))

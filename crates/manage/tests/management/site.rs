@@ -170,6 +170,7 @@ fn start(directory: &Path) -> Management {
     let source = ConfigSource {
         text,
         file: Some(file),
+        file_text: None,
     };
     Management::start(server, source).unwrap()
 }

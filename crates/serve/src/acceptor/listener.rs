@@ -1,5 +1,6 @@
 //! Listening sockets, of TCP and of the file system.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -72,6 +73,26 @@ pub(crate) struct ListenRefusal {
     pub(crate) forbidden: bool,
 }
 
+/// The listening sockets that another process has handed over, by their keys in the configuration,
+/// with the files of Unix sockets.
+#[derive(Debug, Default)]
+pub(crate) struct InheritedListeners(pub(crate) BTreeMap<String, (OwnedFd, Option<Identity>)>);
+
+impl InheritedListeners {
+    /// Takes the socket of an address, or opens one if none was handed over.
+    pub(crate) fn open(
+        &mut self,
+        key: &str,
+        address: &ListenAddress,
+        sockets: Sockets<'_>,
+    ) -> Result<Listener, ListenRefusal> {
+        match self.0.remove(key) {
+            Some((socket, file)) => Listener::inherit(address, socket, file),
+            None => Listener::open(address, sockets),
+        }
+    }
+}
+
 impl Listener {
     /// Opens the socket of an address.
     pub(crate) fn open(
@@ -95,6 +116,30 @@ impl Listener {
                 Ok(Self::Unix(socket, path.clone(), Some(made)))
             }
             ListenAddress::Tcp(address) => tcp(*address).map(|(l, a)| Self::Tcp(l, a)),
+        }
+    }
+
+    /// Uses the listening socket of another process. `file` is the file of a Unix socket.
+    ///
+    /// # Errors
+    /// Returns a refusal if the descriptor is no such socket.
+    pub(crate) fn inherit(
+        address: &ListenAddress,
+        socket: OwnedFd,
+        file: Option<Identity>,
+    ) -> Result<Self, ListenRefusal> {
+        let refused = |error: io::Error| system(address, &error);
+        match address {
+            ListenAddress::Unix(path) => {
+                let entry = DirectoryEntry::of(path).map_err(refused)?;
+                let created = file.map(|file| Created::inherit(entry, file));
+                Ok(Self::Unix(socket, path.clone(), created))
+            }
+            ListenAddress::Tcp(_) => {
+                let listener = TcpListener::from(socket);
+                let address = listener.local_addr().map_err(refused)?;
+                Ok(Self::Tcp(listener, address))
+            }
         }
     }
 
@@ -137,6 +182,14 @@ impl Listener {
         match self {
             Self::Unix(socket, ..) => Some(UnixListener::from(socket)),
             Self::Tcp(..) => None,
+        }
+    }
+
+    /// Returns the TCP socket, or `None` if it is a Unix socket.
+    pub(crate) fn into_tcp(self) -> Option<TcpListener> {
+        match self {
+            Self::Tcp(listener, _) => Some(listener),
+            Self::Unix(..) => None,
         }
     }
 

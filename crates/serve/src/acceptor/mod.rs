@@ -26,13 +26,13 @@ use weir_config::Limits;
 
 use crate::access::{ClientCredentials, RefusalReason, Refusals};
 use crate::clock::ServerClock;
-use crate::created::Created;
-use crate::places::{Peer, PlaceWatch, Places, counts_by_peer, spare};
-use crate::shard::{ClientArrival, Mail, ShardAddress};
+use crate::created::{Created, Identity};
+use crate::places::{Claim, Peer, PlaceWatch, Places, counts_by_peer, spare};
+use crate::shard::{Attach, ClientArrival, Mail, ShardAddress};
 use handshake::Opening;
 pub(crate) use handshake::{ClientHandshake, HandshakeProgress};
 pub use listener::number;
-pub(crate) use listener::{ListenRefusal, Listener, Sockets, tcp};
+pub(crate) use listener::{InheritedListeners, ListenRefusal, Listener, Sockets};
 use table::AcceptedClient;
 pub(crate) use table::{ExportTable, PlaceOffer, VolumeExport, VolumeLocation};
 
@@ -57,6 +57,8 @@ pub(crate) type Greet = Arc<dyn Fn(OwnedFd) -> Box<dyn ClientHandshake> + Send +
 
 /// A listening address, with the front end that serves its clients.
 pub(crate) struct Door {
+    /// The key of the address in the configuration.
+    pub(crate) key: String,
     pub(crate) listener: Listener,
     pub(crate) greet: Greet,
 }
@@ -64,6 +66,7 @@ pub(crate) struct Door {
 impl fmt::Debug for Door {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Door")
+            .field("key", &self.key)
             .field("listener", &self.listener)
             .finish_non_exhaustive()
     }
@@ -91,6 +94,51 @@ enum AcceptorChange {
     Close(weir_config::ListenAddress),
     /// End the connections of clients that the exports do not permit any more.
     CheckClients,
+    /// Return the keys and duplicates of all listening sockets.
+    Listeners(Sender<Vec<(String, io::Result<OwnedFd>)>>),
+    /// Stop accepting. Complete the handshakes in progress until the given time, leave the others
+    /// as they are, and return the connections of shards.
+    Pause(Instant, Sender<Vec<ConnectionRecord>>),
+    /// Accept clients again.
+    Resume,
+}
+
+/// A connection of a shard, for another process.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionRecord {
+    pub(crate) id: u64,
+    pub(crate) peer: Peer,
+    pub(crate) credentials: ClientCredentials,
+}
+
+/// A client that another process has handed over.
+#[derive(Debug)]
+pub(crate) struct InheritedClient {
+    pub(crate) connection: ConnectionRecord,
+    /// The name for the log.
+    pub(crate) name: String,
+    pub(crate) volume: String,
+    pub(crate) front: Box<dyn Attach>,
+}
+
+/// What the acceptor uses of the rest of the server.
+#[derive(Debug)]
+pub(crate) struct AcceptorContext {
+    pub(crate) shards: Vec<ShardAddress>,
+    pub(crate) limits: Limits,
+    pub(crate) clock: ServerClock,
+    /// The number of the next connection.
+    pub(crate) next: Arc<AtomicU64>,
+    pub(crate) refusals: Arc<Refusals>,
+}
+
+/// The progress of a pause.
+#[derive(Debug)]
+enum AcceptorPause {
+    /// Handshakes in progress are completed until the given time.
+    Completing(Instant, Sender<Vec<ConnectionRecord>>),
+    /// Nothing happens until clients are accepted again.
+    Paused,
 }
 
 /// A connection that was handed over to a shard.
@@ -152,6 +200,50 @@ impl AcceptorHandle {
         self.change(AcceptorChange::CheckClients);
     }
 
+    /// Returns the key and a duplicate of each listening socket, and the file of each Unix socket.
+    ///
+    /// # Errors
+    /// Returns the system's error for a duplicate, or an error if the thread has ended.
+    pub(crate) fn listeners(&self) -> io::Result<Vec<(String, OwnedFd)>> {
+        let (wanted, listeners) = channel();
+        self.change(AcceptorChange::Listeners(wanted));
+        let listeners = listeners.recv().map_err(io::Error::other)?;
+        listeners
+            .into_iter()
+            .map(|(key, listener)| Ok((key, listener?)))
+            .collect()
+    }
+
+    /// Returns the identity of the file of the Unix socket at a path.
+    pub(crate) fn file(&self, path: &Path) -> Option<Identity> {
+        let file = self.sockets.iter().find(|socket| socket.path() == path);
+        file.and_then(Created::identity)
+    }
+
+    /// Stops accepting clients, after completing handshakes in progress for at most `within`.
+    /// Returns the connections of shards. [`Self::resume`] accepts clients again.
+    ///
+    /// # Errors
+    /// Returns an error if the thread has ended.
+    pub(crate) fn pause(&self, within: Duration) -> io::Result<Vec<ConnectionRecord>> {
+        let (wanted, paused) = channel();
+        self.change(AcceptorChange::Pause(Instant::now() + within, wanted));
+        paused.recv().map_err(io::Error::other)
+    }
+
+    /// Accepts clients again after [`Self::pause`].
+    pub(crate) fn resume(&self) {
+        self.change(AcceptorChange::Resume);
+    }
+
+    /// Ends the thread and keeps the files of all sockets, because another process listens there.
+    pub(crate) fn abandon(&mut self) {
+        for socket in self.sockets.drain(..) {
+            let _ = socket.keep();
+        }
+        self.stop();
+    }
+
     fn change(&self, change: AcceptorChange) {
         // If the thread has ended, it has logged the reason, and no client is accepted anyway.
         let _ = self.changes.send(change);
@@ -176,15 +268,20 @@ impl Drop for AcceptorHandle {
     }
 }
 
-/// Starts the thread, which accepts clients at `doors`.
+/// Starts the thread, which accepts clients at `doors`. The inherited clients come first.
 pub(crate) fn spawn(
     mut doors: Vec<Door>,
     exports: ExportTable,
-    shards: Vec<ShardAddress>,
-    limits: Limits,
-    (clock, next): (ServerClock, Arc<AtomicU64>),
-    refusals: Arc<Refusals>,
+    context: AcceptorContext,
+    inherited: Vec<InheritedClient>,
 ) -> io::Result<AcceptorHandle> {
+    let AcceptorContext {
+        shards,
+        limits,
+        clock,
+        next,
+        refusals,
+    } = context;
     let stop = Arc::new(Stop {
         wanted: AtomicBool::new(false),
         event: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -196,7 +293,7 @@ pub(crate) fn spawn(
         .filter_map(|door| door.listener.created())
         .collect();
     let (changes, asked) = channel();
-    let acceptor = Acceptor {
+    let mut acceptor = Acceptor {
         doors,
         changes: asked,
         stop: Arc::clone(&stop),
@@ -212,7 +309,11 @@ pub(crate) fn spawn(
         openings: Vec::new(),
         served: Vec::new(),
         retry_at: None,
+        pause: None,
     };
+    for client in inherited {
+        acceptor.inherit(client);
+    }
     let lives = Arc::new(());
     let alive = Arc::downgrade(&lives);
     let thread = std::thread::Builder::new()
@@ -259,6 +360,7 @@ struct Acceptor {
     served: Vec<ServedClient>,
     /// The time when accepting continues after it failed for lack of descriptors.
     retry_at: Option<Instant>,
+    pause: Option<AcceptorPause>,
 }
 
 impl Acceptor {
@@ -278,13 +380,16 @@ impl Acceptor {
         let now = Instant::now();
         self.expire(now);
         self.retry_at = self.retry_at.filter(|at| *at > now);
-        let listens = self.retry_at.is_none() && self.has_room(now);
+        self.end_pause_of_handshakes(now);
+        let is_paused = matches!(self.pause, Some(AcceptorPause::Paused));
+        let listens = self.pause.is_none() && self.retry_at.is_none() && self.has_room(now);
         let timeout = self.timeout(now, listens);
         let (woken, incoming, ready) = {
             let mut fds = vec![PollFd::new(&self.stop.event, PollFlags::IN)];
             // `advance` and `accept` rely on this order of descriptors: the event, then the
             // handshakes, then the listeners.
-            fds.extend(self.openings.iter().map(|o| o.handshake.interest()));
+            let openings = self.openings.iter().filter(|_| !is_paused);
+            fds.extend(openings.map(|o| o.handshake.interest()));
             let doors = self.doors.iter().filter(|_| listens);
             let listeners = doors.map(|door| door.listener.as_fd());
             fds.extend(listeners.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
@@ -293,7 +398,8 @@ impl Acceptor {
                 outcome => outcome?,
             };
             let set: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
-            let (openings, listeners) = set.split_at(self.openings.len());
+            let openings = if is_paused { 0 } else { self.openings.len() };
+            let (openings, listeners) = set.split_at(openings);
             let woken = !fds[0].revents().is_empty();
             (woken, listeners.to_vec(), openings.to_vec())
         };
@@ -319,9 +425,78 @@ impl Acceptor {
                     self.doors.retain(|door| door.listener.address() != at);
                 }
                 AcceptorChange::CheckClients => self.check_clients(),
+                AcceptorChange::Listeners(wanted) => {
+                    // The receiver waits, unless its thread has panicked.
+                    let _ = wanted.send(self.listeners());
+                }
+                AcceptorChange::Pause(until, done) => {
+                    self.pause = Some(AcceptorPause::Completing(until, done));
+                }
+                AcceptorChange::Resume => self.pause = None,
             }
         }
         Ok(())
+    }
+
+    fn listeners(&self) -> Vec<(String, io::Result<OwnedFd>)> {
+        let doors = self.doors.iter();
+        let listener = |door: &Door| door.listener.as_fd().try_clone_to_owned();
+        doors
+            .map(|door| (door.key.clone(), listener(door)))
+            .collect()
+    }
+
+    /// Reports a pause once no handshake is in progress, or when its time is over.
+    fn end_pause_of_handshakes(&mut self, now: Instant) {
+        match self.pause.take() {
+            Some(AcceptorPause::Completing(until, done))
+                if self.openings.is_empty() || until <= now =>
+            {
+                self.served.retain(|client| !client.place.has_left());
+                let served = self.served.iter().map(|client| ConnectionRecord {
+                    id: client.place.connection(),
+                    peer: client.place.peer(),
+                    credentials: client.credentials.clone(),
+                });
+                // If the receiver has given up, it resumes.
+                let _ = done.send(served.collect());
+                self.pause = Some(AcceptorPause::Paused);
+            }
+            pause => self.pause = pause,
+        }
+    }
+
+    /// Serves a client that another process has handed over.
+    fn inherit(&mut self, client: InheritedClient) {
+        let table = self.table();
+        let exports = table.exports();
+        let Some(export) = exports.iter().find(|e| e.name == client.volume) else {
+            return;
+        };
+        let ConnectionRecord {
+            id,
+            peer,
+            credentials,
+        } = client.connection;
+        let claim = Claim {
+            peer,
+            volume: client.volume.as_str().into(),
+        };
+        let ticket = (self.places.get_mut()).inherit(id, claim, self.clock.now());
+        self.serve(
+            export.place,
+            credentials,
+            ClientArrival {
+                id,
+                peer: client.name,
+                drive: export.place.drive,
+                space: export.place.space,
+                volume: client.volume,
+                front: client.front,
+                ticket,
+                is_inherited: true,
+            },
+        );
     }
 
     /// Returns the exports that clients can choose now.
@@ -399,7 +574,12 @@ impl Acceptor {
             .then(|| self.first_to_go())
             .flatten()
             .map(|at| self.grace_end(at));
-        let next = deadlines.chain(chance).chain(self.retry_at).min()?;
+        let pause = match &self.pause {
+            Some(AcceptorPause::Completing(until, _)) => Some(*until),
+            Some(AcceptorPause::Paused) | None => None,
+        };
+        let next = deadlines.chain(chance).chain(self.retry_at);
+        let next = next.chain(pause).min()?;
         Timespec::try_from(next.saturating_duration_since(now)).ok()
     }
 
@@ -503,17 +683,6 @@ impl Acceptor {
         let (Some(front), Some(ticket)) = (opening.handshake.attach(), opening.ticket) else {
             return;
         };
-        if self.served.len() > 2 * self.limits.connections as usize {
-            self.served.retain(|client| !client.place.has_left());
-        }
-        self.served.push(ServedClient {
-            place: ticket.watch(),
-            shard: place.shard,
-            volume: volume.clone(),
-            credentials,
-        });
-        // From here on, an eviction is a message to this shard.
-        ticket.serve(place.shard);
         let arrival = ClientArrival {
             id: opening.id,
             peer: opening.client.name,
@@ -522,7 +691,29 @@ impl Acceptor {
             volume,
             front,
             ticket,
+            is_inherited: false,
         };
+        self.serve(place, credentials, arrival);
+    }
+
+    /// Passes a client to the shard of its volume.
+    fn serve(
+        &mut self,
+        place: VolumeLocation,
+        credentials: ClientCredentials,
+        arrival: ClientArrival,
+    ) {
+        if self.served.len() > 2 * self.limits.connections as usize {
+            self.served.retain(|client| !client.place.has_left());
+        }
+        self.served.push(ServedClient {
+            place: arrival.ticket.watch(),
+            shard: place.shard,
+            volume: arrival.volume.clone(),
+            credentials,
+        });
+        // From here on, an eviction is a message to this shard.
+        arrival.ticket.serve(place.shard);
         if !self.shards[place.shard].send_mail(Mail::Arrival(Box::new(arrival))) {
             tracing::error!(
                 "the server refused a connection, because the shard of the volume has ended"

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_core::{Flags, Instant, Op, Outcome, Tag};
@@ -79,6 +80,15 @@ pub trait Backend: fmt::Debug {
     /// Sets the size of the volume for the jobs that follow. `size` is a result of
     /// [`Backend::size`], and not less than the present size.
     fn resize(&mut self, _size: u64) {}
+
+    /// Returns duplicates of the descriptors that hold the storage and its locks, for another process
+    /// ([`inherit`](super::inherit)). There are none if the storage is opened there anew.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        Ok(Vec::new())
+    }
 
     /// Returns the state of the remote server, if the storage is on one.
     fn remote(&self) -> Option<RemoteState> {

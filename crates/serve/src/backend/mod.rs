@@ -27,6 +27,7 @@ mod workers;
 
 use std::fs::Metadata;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -67,6 +68,30 @@ pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
         Storage::File(path) => Box::new(OpenStorage::image(&image_options(volume, path))?),
         Storage::Device(path) => Box::new(OpenStorage::device(&device_options(volume, path))?),
         Storage::Nbd(remote) => Box::new(nbd::RemoteExport::open(volume, remote)?),
+    })
+}
+
+/// Continues to use the storage of a volume that another process has handed over, which holds its
+/// locks ([`Backend::descriptors`]).
+///
+/// # Errors
+/// Returns the system's error, or an [`OpenError`].
+pub fn inherit(volume: &Volume, descriptors: Vec<OwnedFd>) -> io::Result<Box<dyn Prepare>> {
+    let mut descriptors = descriptors.into_iter();
+    let first = descriptors.next().ok_or(io::ErrorKind::InvalidInput)?;
+    let behind = descriptors.collect();
+    Ok(match &volume.storage {
+        Storage::File(path) => Box::new(OpenStorage::inherit_image(
+            &image_options(volume, path),
+            first,
+        )?),
+        Storage::Device(path) => {
+            let options = device_options(volume, path);
+            Box::new(OpenStorage::inherit_device(&options, first, behind)?)
+        }
+        Storage::Memory | Storage::Model | Storage::Nbd(_) => {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
     })
 }
 

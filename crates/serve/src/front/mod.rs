@@ -7,3 +7,23 @@
 pub(crate) mod nbd;
 pub(crate) mod ublk;
 pub(crate) mod vhost;
+
+use crate::shard::Attach;
+use crate::upgrade::{FrontRecord, FrontState};
+
+/// Returns the front end of a client that another process has handed over, or `None` if the state is
+/// incomplete.
+pub(crate) fn inherit(state: FrontState) -> Option<Box<dyn Attach>> {
+    let FrontState {
+        record,
+        descriptors,
+        bytes,
+    } = state;
+    match record {
+        FrontRecord::Nbd(record) => Some(Box::new(nbd::InheritedConnection {
+            socket: descriptors.into_iter().next()?,
+            record,
+            bytes,
+        })),
+    }
+}

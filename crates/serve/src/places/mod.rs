@@ -113,6 +113,11 @@ impl PlaceWatch {
     pub(crate) fn connection(&self) -> u64 {
         self.0.connection
     }
+
+    /// Returns the connection's peer.
+    pub(crate) fn peer(&self) -> Peer {
+        self.0.claim.peer
+    }
 }
 
 /// A connection that has lost its place.
@@ -158,6 +163,12 @@ impl Places {
             Some(self.evict(self.idlest(last, now)))
         };
         Some((self.seat(connection, claim, now), evicted))
+    }
+
+    /// Takes a place for a connection that another process has handed over. No connection ends for
+    /// it, because it had a place there.
+    pub(crate) fn inherit(&mut self, connection: u64, claim: Claim, now: Instant) -> Ticket {
+        self.seat(connection, claim, now)
     }
 
     /// Takes a place for a connection that is served soon and can be ended afterwards. If

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 
+use serde::{Deserialize, Serialize};
+
 /// A host or a user that has connected, and the process if it is known.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Peer {
     owner: PeerOwner,
     process: i32,
 }
 
 /// The host or user of a peer. Places are divided among owners first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(super) enum PeerOwner {
     /// An unidentified owner. All unidentified peers share this one.
     Unknown,

@@ -9,7 +9,7 @@ use weir_config::units::ByteSize;
 use weir_config::{DrivePlan, ListenAddress, Problem, Volume};
 
 use super::{LiveServer, ReloadError, disk, listen_problem};
-use crate::acceptor::{Door, ExportTable, Listener, Sockets, VolumeExport};
+use crate::acceptor::{Door, ExportTable, InheritedListeners, Listener, Sockets, VolumeExport};
 use crate::access::VolumeAccess;
 use crate::backend::{self, Grow, Growth};
 use crate::front;
@@ -170,7 +170,11 @@ impl LiveServer {
     /// force. The sockets are removed if the change is refused.
     fn listen(&self, config: &weir_config::Server) -> Result<Vec<Door>, ReloadError> {
         let (mut doors, mut problems) = (Vec::new(), Vec::new());
-        for opened in self.coming(config).filter_map(|v| disk(config, v)) {
+        let mut none = InheritedListeners::default();
+        for opened in self
+            .coming(config)
+            .filter_map(|v| disk(config, v, &mut none))
+        {
             match opened {
                 Ok(door) => doors.push(door),
                 Err(problem) => problems.push(problem),

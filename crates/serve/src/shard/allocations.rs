@@ -32,7 +32,7 @@ impl ShardBench {
         let text = format!("listen.nbd = [\"unix:/run/weir.sock\"]\n{config}");
         let config = weir_config::parse("test.toml", &text);
         let config = config.unwrap();
-        let mut opened = crate::setup::open(&config, crate::backend::open, 1).unwrap();
+        let mut opened = crate::setup::open(&config, &mut crate::backend::open, 1).unwrap();
         let (mailbox, mail) = channel();
         let setup = ShardSetup {
             number: 0,
@@ -68,6 +68,7 @@ impl ShardBench {
                 volume: export.name.clone(),
                 front: crate::front::nbd::agreed(ours.into(), export),
                 ticket: Ticket::uncounted(0),
+                is_inherited: false,
             });
             bench.clients.push(theirs);
         }
@@ -91,6 +92,7 @@ impl ShardBench {
             volume: "v".to_owned(),
             front: Box::new(FakeUblkQueue { rules, descriptors }),
             ticket: Ticket::uncounted(0),
+            is_inherited: false,
         });
     }
 
@@ -136,7 +138,7 @@ impl ShardBench {
     }
 }
 
-fn waits(result: std::io::Result<usize>) -> usize {
+fn waits(result: io::Result<usize>) -> usize {
     match result {
         Ok(count) => count,
         Err(error) if error.kind() == ErrorKind::WouldBlock => 0,

@@ -29,9 +29,10 @@ impl Shard {
     /// logged.
     pub(super) fn arrive(&mut self, arrival: ClientArrival) {
         let (id, peer) = (arrival.id, arrival.peer.clone());
+        let is_new = !arrival.is_inherited;
         match self.admit(arrival) {
             Ok(slot) => {
-                if crate::log::connection_line_allowed() {
+                if is_new && crate::log::connection_line_allowed() {
                     tracing::info!(connection = id, %peer, volume = %self.volume_name(slot), "client connected");
                 }
                 self.mark_ready(slot);

@@ -196,6 +196,10 @@ pub(crate) trait FrontEnd: fmt::Debug {
         false
     }
 
+    /// Serves a detached client again, because the other process has failed. The front end is asked
+    /// to take requests and to send answers afterwards.
+    fn resume(&mut self) {}
+
     /// Takes back a request of a client that is to be handed over, because no part of it has
     /// reached the drive. It is taken again later, here or in another process.
     fn take_back(&mut self, _ask: &ClientRequest, _payload: &RequestPayload) {}

@@ -9,6 +9,7 @@
 //! [`Mail::Resume`]: super::Mail::Resume
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -35,6 +36,9 @@ pub(crate) struct HandedClient {
     pub(crate) volume: String,
     pub(crate) front: FrontState,
 }
+
+/// The name of a volume and the descriptors of its storage ([`crate::backend::inherit`]).
+pub(crate) type VolumeDescriptors = (String, Vec<OwnedFd>);
 
 /// Everything that a shard hands over.
 #[derive(Debug, Default)]
@@ -92,6 +96,14 @@ impl HandOver {
 }
 
 impl Shard {
+    /// Returns duplicates of the descriptors of each volume's storage.
+    pub(super) fn descriptors(&self) -> io::Result<Vec<VolumeDescriptors>> {
+        let volumes = self.drives.iter().flat_map(|d| d.volumes.iter().flatten());
+        volumes
+            .map(|volume| Ok((volume.name.clone(), volume.backend.descriptors()?)))
+            .collect()
+    }
+
     /// Stops serving all clients, so that their states can be handed over.
     pub(super) fn begin_hand_over(&mut self, within: Duration, done: HandOverReceiver) {
         let volumes = self.drives.iter().flat_map(|d| d.volumes.iter().flatten());
@@ -268,6 +280,8 @@ impl Shard {
         client.stream = stream;
         client.state = ClientState::Open;
         client.paused = false;
+        self.clients[slot].front.resume();
+        let client = &self.clients[slot].client;
         drive.streams[stream.slot() as usize] = Some(OpenStream {
             client: slot,
             space: client.space,

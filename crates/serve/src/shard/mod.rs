@@ -42,6 +42,7 @@ mod volume;
 mod waited;
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -74,7 +75,7 @@ pub(crate) use front::{
     AnswerLoad, Attach, AttachError, ClientRequest, FrontContext, FrontEnd, FrontProgress,
     NextStep, PollResult, RequestAnswer, RequestResult, TakeStop,
 };
-pub(crate) use hand_over::{HandOverError, HandedClient, HandedShard};
+pub(crate) use hand_over::{HandOverError, HandedClient, HandedShard, VolumeDescriptors};
 pub(crate) use memory::{PAGE, cost};
 pub(crate) use payload::{RequestPayload, is_direct};
 pub(crate) use seen::JournalView;
@@ -94,6 +95,8 @@ pub(crate) struct ClientArrival {
     pub(crate) volume: String,
     pub(crate) front: Box<dyn Attach>,
     pub(crate) ticket: Ticket,
+    /// True if another process has served the client before.
+    pub(crate) is_inherited: bool,
 }
 
 /// A message from another thread to a shard.
@@ -107,6 +110,8 @@ pub(crate) enum Mail {
     /// Prepare all clients for another process: answer the requests that have reached the drives,
     /// take back all others, and return the states of the clients. This may take the given time.
     HandOver(Duration, Sender<Result<HandedShard, HandOverError>>),
+    /// Return duplicates of the descriptors of each volume's storage.
+    Descriptors(Sender<io::Result<Vec<VolumeDescriptors>>>),
     /// Serve the clients again that were prepared for another process.
     Resume,
     /// End the shard at once and leave everything as it is, because another process has taken over.

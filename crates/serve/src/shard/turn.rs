@@ -328,6 +328,10 @@ impl Shard {
                 Mail::Arrival(arrival) => self.arrive(*arrival),
                 Mail::Evict(connection, line) => self.evict(connection, line),
                 Mail::HandOver(within, done) => self.begin_hand_over(within, done),
+                Mail::Descriptors(wanted) => {
+                    // If the receiver has given up, it does not need them.
+                    let _ = wanted.send(self.descriptors());
+                }
                 Mail::Resume => self.resume(),
                 Mail::Abandon => self.is_abandoned = true,
                 Mail::Drain(within) => self.begin_drain(within),

@@ -80,6 +80,8 @@ pub(crate) struct VolumeSetup {
     pub(crate) name: String,
     pub(crate) terms: VolumeTerms,
     pub(crate) storage: Box<dyn Prepare>,
+    /// True if another process has used the storage and may not have flushed it.
+    pub(crate) unsynced: bool,
 }
 
 /// A volume with storage that belongs to the shard, before the volume is added to its drive.
@@ -113,7 +115,7 @@ impl VolumeSetup {
                 backend,
                 name: self.name,
                 sync_failed: false,
-                unsynced: false,
+                unsynced: self.unsynced,
                 deferred: false,
                 leaving: false,
                 connections: 0,

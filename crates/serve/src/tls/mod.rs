@@ -142,6 +142,11 @@ impl TlsOffer {
         self.relays.wait(within);
     }
 
+    /// Returns true if no encrypted connection is left.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.relays.count() == 0
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Certificates>> {
         // The value is replaced as a whole, so that it is valid even if another thread has
         // panicked.

@@ -39,7 +39,7 @@ impl RelayThreads {
         }
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         Arc::strong_count(&self.running) - 1
     }
 

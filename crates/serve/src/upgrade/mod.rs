@@ -1,6 +1,23 @@
 //! The upgrade in place: a server hands everything over to the process of another version, which
 //! goes on with the same clients.
+//!
+//! The server starts the other program as its [`Successor`] and sends the configuration in force,
+//! the listening sockets, and the storage with its locks. The successor opens everything and reports
+//! that it is prepared. Only then the server stops serving: it completes what has reached the drives
+//! and hands over the state of each client. The successor confirms that it has taken over, and
+//! serves. If it fails at any step before that, the server ends it and serves on.
+//!
+//! [`record`] has the messages, and [`channel`] their transport. `server/hand_over.rs` and
+//! `server/take_over.rs` are the two sides.
 
+mod channel;
+mod error;
 mod record;
+mod successor;
 
-pub(crate) use record::{FrontRecord, FrontState, NbdRecord};
+pub(crate) use channel::{Received, UpgradeChannel};
+pub use error::UpgradeError;
+pub(crate) use record::{
+    Beginning, ClientRecord, FORMAT, FrontRecord, FrontState, Message, NbdRecord,
+};
+pub use successor::{Predecessor, Successor};

@@ -4,9 +4,74 @@
 //! long sequences of bytes travel beside them.
 
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use weir_wire::nbd::{RuleSettings, TransmissionFlags};
+
+use crate::access::ClientCredentials;
+use crate::places::Peer;
+
+/// The format of the messages. A successor refuses a predecessor of another format.
+pub(crate) const FORMAT: u32 = 1;
+
+/// A message between a server and its successor.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Message {
+    /// The first message of the predecessor.
+    Begin(Beginning),
+    /// A listening socket, which is the descriptor, for the address at this key of the
+    /// configuration.
+    Listener {
+        key: String,
+        /// The device and the inode of the file of a Unix socket.
+        file: Option<(u64, u64)>,
+    },
+    /// The open and locked storage of a volume, in the order of `Prepare::descriptors`.
+    Storage { volume: String },
+    /// The successor opens everything now, and does not serve anybody yet.
+    Prepare,
+    /// The successor has opened everything.
+    Prepared { version: String },
+    /// The successor cannot take over, for the given reason.
+    Refused { reason: String },
+    /// A client, with the descriptors and bytes of its front end.
+    Client(ClientRecord),
+    /// The predecessor has stopped serving, and everything was sent.
+    Commit,
+    /// The successor serves from now on.
+    TookOver,
+}
+
+/// The beginning of a hand-over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Beginning {
+    pub(crate) format: u32,
+    /// The version of the predecessor.
+    pub(crate) version: String,
+    /// The text of the configuration in force.
+    pub(crate) config: String,
+    /// The file of the configuration.
+    pub(crate) file: Option<PathBuf>,
+    /// The text of the file when it was last read or written.
+    pub(crate) file_text: Option<String>,
+    /// The number of the next connection.
+    pub(crate) next: u64,
+}
+
+/// A client that is handed over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ClientRecord {
+    /// The number of the connection.
+    pub(crate) id: u64,
+    /// The name for the log.
+    pub(crate) name: String,
+    pub(crate) volume: String,
+    pub(crate) peer: Peer,
+    pub(crate) credentials: ClientCredentials,
+    pub(crate) front: FrontRecord,
+}
 
 /// The state of a client's front end for another process.
 #[derive(Debug)]

@@ -6,11 +6,12 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use weir_config::Policy;
 use weir_config::scenario::Scenario;
 use weir_linux::play::player::PlayError;
 use weir_linux::play::{PlayHost, PlayOutput, PlayPlan, player};
-use weir_linux::{ApplyJournal, FileTree, HostFiles, KnobSetting};
+use weir_linux::{ApplyJournal, FileTree, HostFiles, Knob, KnobSetting};
 use weir_serve::backend;
 
 /// The journal of changed kernel settings. It is kept in `/run`, so that the next comparison can
@@ -30,6 +31,8 @@ pub(in crate::compare) struct TestDevice {
     /// The settings that were tried on the device before the first run. Its lock keeps runs from
     /// overlapping on the device.
     tried: Mutex<Vec<TriedSettings>>,
+    /// The number of removed cgroups that the kernel had not released before the first run.
+    dying: u64,
 }
 
 /// The settings of a plan, and the cgroups that they need.
@@ -59,6 +62,7 @@ impl TestDevice {
             is_block,
             signature,
             tried: Mutex::default(),
+            dying: dying_groups(&FileTree::default()),
         })
     }
 
@@ -133,6 +137,7 @@ impl TestDevice {
             .transpose()?;
         let device = looped.as_ref().map_or(&self.path, |l| &l.device);
         let mut files = FileTree::default();
+        self.wait_for_removed_groups(plan, &files)?;
         let said = |e: &dyn std::fmt::Display| e.to_string();
         let knobs = player::knobs(plan, &files, device).map_err(|e| said(&e))?;
         let mut journal = ApplyJournal::open(Path::new(JOURNAL)).map_err(|e| said(&e))?;
@@ -150,6 +155,30 @@ impl TestDevice {
         let restored = weir_linux::restore(&mut files, &mut journal, &mut say);
         let restored = restored.map_err(|e| format!("some settings could not be restored: {e}"));
         done.and_then(|done| restored.map(|_| done))
+    }
+
+    /// Waits until the kernel has released the cgroups of earlier plans.
+    ///
+    /// Linux up to at least 6.12 crashes when `low_latency` of BFQ is switched off while a removed
+    /// cgroup still has a record on the device: `bfq_end_wr_async` uses the record of BFQ in each
+    /// group of the device, and a new elevator gives none to a removed group.
+    fn wait_for_removed_groups(&self, plan: &PlayPlan, files: &FileTree) -> Result<(), String> {
+        let begun = Instant::now();
+        let remaining = || dying_groups(files).saturating_sub(self.dying);
+        while remaining() > 0 && begun.elapsed() < RELEASED {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let switches_off = |setting: &KnobSetting| {
+            setting.knob == Knob::Tunable("low_latency") && setting.value == "0"
+        };
+        if remaining() > 0 && plan.settings.iter().any(switches_off) {
+            let seconds = RELEASED.as_secs();
+            return Err(format!(
+                "the kernel did not release {} cgroups of earlier runs within {seconds} s, and could crash if low_latency of bfq is switched off now; try again later",
+                remaining()
+            ));
+        }
+        Ok(())
     }
 
     /// Refuses a device that is in use or too small, or whose content a plan would overwrite
@@ -175,6 +204,20 @@ impl TestDevice {
         };
         Err(format!("{what}; add --destroy {shown} to permit this"))
     }
+}
+
+/// The longest time to wait for the kernel to release removed cgroups.
+const RELEASED: Duration = Duration::from_secs(10);
+
+/// Returns the number of removed cgroups that the kernel has not released, or 0 without cgroups of
+/// version 2.
+fn dying_groups(files: &FileTree) -> u64 {
+    let stat = files.read("/sys/fs/cgroup/cgroup.stat").unwrap_or_default();
+    let line = stat
+        .lines()
+        .find_map(|l| l.strip_prefix("nr_dying_descendants "));
+    line.and_then(|count| count.trim().parse().ok())
+        .unwrap_or(0)
 }
 
 /// Returns the release of this machine's kernel.

@@ -68,6 +68,22 @@ impl OpenStorage {
         let locked = locks::lock(&fd, !options.read_only, options.patience);
         locked.map_err(OpenError::lock(path, &opened))?;
         let behind = behind::lock(path, dev, !options.read_only, options.patience)?;
+        Self::inherit_device(options, fd, behind)
+    }
+
+    /// Uses a device that is open, claimed and locked, together with the files behind it.
+    ///
+    /// # Errors
+    /// Returns an [`OpenError`].
+    pub(super) fn inherit_device(
+        options: &DeviceOptions,
+        fd: OwnedFd,
+        behind: Vec<OwnedFd>,
+    ) -> Result<Self, OpenError> {
+        let path = &options.path;
+        let dev = rustix::fs::fstat(&fd)
+            .map_err(OpenError::system(path, "open"))?
+            .st_rdev;
         let queue = |name| sysfs::queue(Path::new(sysfs::SYS), dev, name).unwrap_or(0);
         let zeroes = queue("write_zeroes_max_bytes") > 0;
         let kind = MediumKind::Device { zeroes };

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use weir_core::{Flags, Op};
@@ -74,7 +75,7 @@ impl DiskBackend {
     /// # Errors
     /// Returns the error of fcntl(2).
     pub(in crate::backend) fn new(
-        fd: std::os::fd::OwnedFd,
+        fd: OwnedFd,
         medium: Medium,
         geometry: Geometry,
     ) -> io::Result<Self> {
@@ -503,6 +504,11 @@ impl Backend for DiskBackend {
         }
         error::whole_blocks(path, actual, self.geometry.block)?;
         Ok(actual)
+    }
+
+    fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        let all = std::iter::once(&self.medium.fd).chain(&self.medium.behind);
+        all.map(OwnedFd::try_clone).collect()
     }
 
     fn growable(&self) -> Option<Arc<dyn Grow>> {

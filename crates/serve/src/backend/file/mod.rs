@@ -145,11 +145,21 @@ impl OpenStorage {
         let stat = check_usable(&fd, options)?;
         let locked = locks::lock(&fd, !options.read_only, options.patience);
         locked.map_err(OpenError::lock(path, &stat))?;
+        let opened = Self::inherit_image(options, fd)?;
+        let made = made.map(Created::keep);
+        Ok(Self { made, ..opened })
+    }
+
+    /// Uses an image that is open and locked.
+    ///
+    /// # Errors
+    /// Returns an [`OpenError`].
+    pub(super) fn inherit_image(options: &ImageOptions, fd: OwnedFd) -> Result<Self, OpenError> {
         let kind = MediumKind::Image {
             keep: options.preallocate,
         };
         let shape = shape(&fd, options)?;
-        let opened = Self::new(fd, path, kind, shape, |medium| {
+        Self::new(fd, &options.path, kind, shape, |medium| {
             // A hole that can be punched also serves to zero quickly, because it reads as zeroes.
             let punches = medium.supports_holes(shape.0);
             StorageCapabilities {
@@ -157,9 +167,7 @@ impl OpenStorage {
                 fast_zero: punches,
                 allocation: medium.reports_holes(),
             }
-        });
-        let made = made.map(Created::keep);
-        Ok(Self { made, ..opened? })
+        })
     }
 }
 

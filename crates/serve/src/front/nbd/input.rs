@@ -338,3 +338,77 @@ impl RequestInput {
         self.end += count;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_core::random::Rng;
+    use weir_core::{Flags, Op};
+    use weir_uring::Arena;
+
+    use super::*;
+
+    /// The bytes of a receiver at any point are what the client has sent from there on, whatever
+    /// has arrived and been taken, and however often they are handed over.
+    #[test]
+    fn untaken_bytes_are_carried_without_loss() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let mut rng = Rng::new(11);
+        for round in 0..200 {
+            let length = rng.range(1, 3 * INPUT as u64) as usize;
+            let stream: Vec<u8> = (0..length).map(|n| (n * 7 + round) as u8).collect();
+            let mut receiver = receiver(&arena);
+            receiver.carry(stream.clone());
+            let mut taken = Vec::new();
+            while taken.len() < length {
+                if rng.range(0, 3) == 0 {
+                    let rest = receiver.untaken();
+                    assert_eq!(rest, stream[taken.len()..], "round {round}");
+                    receiver = self::receiver(&arena);
+                    receiver.carry(rest);
+                }
+                receiver.move_carried();
+                let bytes = receiver.input.bytes();
+                let count = bytes.len().min(rng.range(1, 200) as usize);
+                taken.extend_from_slice(&bytes[..count]);
+                receiver.input.advance(count);
+            }
+            assert_eq!(taken, stream);
+            assert!(!receiver.move_carried());
+        }
+    }
+
+    #[test]
+    fn a_payload_that_is_arriving_is_carried_with_its_request() {
+        let arena = Arena::new(4 << 20).unwrap();
+        let ask = ClientRequest {
+            op: Op::Write,
+            flags: Flags::NONE,
+            offset: 4096,
+            length: 5000,
+            token: 3,
+        };
+        for arrived in [0, 1, 4096, 4999] {
+            let mut receiver = receiver(&arena);
+            receiver.carry((0..arrived).map(|n| n as u8).collect());
+            let bufs = vec![arena.alloc(4096).unwrap(), arena.alloc(904).unwrap()];
+            let mut gather = PayloadAssembly::new(ask, 0, bufs, 5000);
+            for (buf, length) in gather.bufs.iter_mut().zip([4096, 904]) {
+                buf.set_window(0..length);
+            }
+            receiver.gather = Some(gather);
+            while receiver.move_carried() {
+                let Receiver { gather, input, .. } = &mut receiver;
+                gather.as_mut().unwrap().take(input);
+            }
+            let untaken = receiver.untaken();
+            let (head, payload) = untaken.split_at(weir_wire::nbd::REQUEST_LEN);
+            assert_eq!(head, super::super::take::encode(&ask));
+            assert!(payload.iter().zip(0..).all(|(byte, n)| *byte == n as u8));
+            assert_eq!(payload.len(), arrived);
+        }
+    }
+
+    fn receiver(arena: &Arena) -> Receiver {
+        Receiver::new(RequestInput::new(arena.alloc(INPUT).unwrap()))
+    }
+}

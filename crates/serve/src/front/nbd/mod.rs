@@ -55,6 +55,8 @@ struct NbdConnection {
     spare: Vec<Segment>,
     /// Requests that were taken back for a hand-over, as the client sent them.
     returned: Vec<u8>,
+    /// True while answers are kept for a hand-over instead of being sent.
+    keeps_answers: bool,
 }
 
 impl NbdConnection {
@@ -97,6 +99,7 @@ impl NbdConnection {
             load: AnswerLoad::default(),
             spare: Vec::new(),
             returned: Vec::new(),
+            keeps_answers: false,
         })
     }
 
@@ -249,7 +252,7 @@ impl FrontEnd for NbdConnection {
     }
 
     fn send(&mut self, cx: &mut FrontContext<'_>) -> Result<AnswerLoad, &'static str> {
-        if self.sending.is_some() || self.output.is_empty() {
+        if self.sending.is_some() || self.output.is_empty() || self.keeps_answers {
             return Ok(AnswerLoad::default());
         }
         let spare = std::mem::take(&mut self.spare);
@@ -308,12 +311,17 @@ impl FrontEnd for NbdConnection {
         true
     }
 
+    fn resume(&mut self) {
+        self.keeps_answers = false;
+    }
+
     fn take_back(&mut self, ask: &ClientRequest, payload: &RequestPayload) {
         self.returned.extend_from_slice(&take::encode(ask));
         payload.for_each_written(|bytes| self.returned.extend_from_slice(bytes));
     }
 
     fn stop_sending(&mut self, ring: &mut AnyRing) {
+        self.keeps_answers = true;
         if let Some(id) = self.sending {
             ring.cancel(id);
         }

@@ -169,3 +169,41 @@ fn extent(extent: &Extent) -> nbd::Extent {
         flags,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_send_that_stops_anywhere_leaves_exactly_the_rest() {
+        let arena = Arena::new(1 << 20).unwrap();
+        let segments = || {
+            let mut buf = arena.alloc(PAGE).unwrap();
+            buf.set_window(0..100);
+            for (byte, n) in buf.iter_mut().zip(0..) {
+                *byte = n;
+            }
+            let header = |n| Segment::Header(Header::new([n; 16]));
+            vec![header(200), Segment::from(buf), header(201)]
+        };
+        let mut after = ReplyOutput::new(false);
+        after.plain(7, false, None);
+        let all: Vec<u8> = segments().iter().flat_map(|s| s.to_vec()).collect();
+        for sent in 0..=all.len() {
+            let mut output = ReplyOutput::new(false);
+            output.plain(7, false, None);
+            output.put_back(segments(), sent);
+            assert_eq!(output.bytes(), [&all[sent..], &after.bytes()].concat());
+            // Another process sends the same bytes.
+            let mut other = ReplyOutput::new(false);
+            assert!(other.carry(&output.bytes(), &arena));
+            assert_eq!(other.bytes(), output.bytes());
+        }
+    }
+
+    #[test]
+    fn answers_without_memory_for_them_are_refused() {
+        let arena = Arena::new(64 << 10).unwrap();
+        assert!(!ReplyOutput::new(true).carry(&vec![0; 256 << 10], &arena));
+    }
+}

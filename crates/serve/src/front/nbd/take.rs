@@ -201,3 +201,28 @@ fn flags(request: &NbdRequest, op: Op) -> Flags {
 fn broken_stop(error: &nbd::FatalError) -> TakeStep {
     TakeStep::Stop(TakeStop::Broken(error.to_string().into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_core::random::Rng;
+
+    use super::*;
+
+    /// A request that is taken back for a hand-over is parsed again by another process.
+    #[test]
+    fn an_encoded_request_is_parsed_as_the_same_request() {
+        let mut rng = Rng::new(5);
+        for _ in 0..1000 {
+            let wire = NbdRequest {
+                command: NbdCommand::from_wire(rng.range(0, 7) as u16),
+                flags: CommandFlags::from_bits(rng.range(0, 31) as u16),
+                cookie: rng.range(0, u64::MAX),
+                offset: rng.range(0, 1 << 40),
+                length: rng.range(0, 1 << 25) as u32,
+            };
+            let Some(request) = ask(&wire) else { continue };
+            let again = nbd::parse_request(&encode(&request)).unwrap().unwrap();
+            assert_eq!(ask(&again), Some(request), "{wire:?}");
+        }
+    }
+}

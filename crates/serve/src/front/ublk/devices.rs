@@ -142,6 +142,11 @@ impl Devices {
         end(std::mem::take(&mut self.served), within, false);
     }
 
+    /// Forgets all devices and leaves them to another process, which recovers them.
+    pub(crate) fn release(&mut self) {
+        self.served.clear();
+    }
+
     /// Reports the new sizes of grown volumes to the kernel. Returns a line with the reason for
     /// each device that keeps its size.
     pub(crate) fn resize(
@@ -303,6 +308,7 @@ impl Devices {
                 front,
                 // The kernel's queues take no place from clients (`limits.connections`).
                 ticket: Ticket::uncounted(id),
+                is_inherited: false,
             };
             self.shards[export.place.shard].send_mail(Mail::Arrival(Box::new(arrival)));
             answers.push(answer);

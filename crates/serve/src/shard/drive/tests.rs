@@ -28,7 +28,8 @@ impl DriveBench {
              volume.b = {{ drive = \"d\", memory = true, size = \"{size}B\" }}\n"
         );
         let config = weir_config::parse("test.toml", &text);
-        let mut opened = crate::setup::open(&config.unwrap(), crate::backend::open, 1).unwrap();
+        let mut opened =
+            crate::setup::open(&config.unwrap(), &mut crate::backend::open, 1).unwrap();
         let setup = opened.shards.remove(0).remove(0);
         let mut drive = super::super::open_drive(setup, 0, Instant::ZERO, 1 << 20).unwrap();
         let streams = [0, 1].map(|space| {

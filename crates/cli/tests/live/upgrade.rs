@@ -1,0 +1,502 @@
+//! Upgrades in place under verified load, and upgrades whose new process fails.
+//!
+//! `cargo test -p weir --test live upgrade:: -- --nocapture` prints figures. `WEIR_UPGRADES=100` sets
+//! the number of upgrades, and half of it is the number of upgrades that fail.
+
+use crate::common::program::have;
+use crate::common::running::{RunningServer, serve, start};
+use crate::common::{Scratch, free_port, has, in_scratch, run, shell, signal, wait, words, works};
+use crate::guest::TestGuest;
+use crate::raw::{Raw, deaf, header};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_config::ListenAddress;
+use weir_wire::nbd::{CommandFlags, NbdCommand};
+
+const MIB: u64 = 1 << 20;
+/// The numbers of connections of each kind, 32 together.
+const PLAIN: usize = 16;
+const TLS: usize = 8;
+const GUESTS: usize = 8;
+
+/// Returns the number of upgrades.
+fn count() -> usize {
+    let count = std::env::var("WEIR_UPGRADES").ok();
+    count.map_or(6, |count| count.parse().unwrap())
+}
+
+/// Writes the configuration of a server with the sockets of tests, on images of the build's file
+/// system.
+fn config(scratch: &Scratch, listen: &str, volumes: &str) {
+    let text = format!(
+        "[listen]\nnbd = [\"unix:{}\"{listen}\n[manage]\nsocket = \"{}\"\n[drive.fast]\n{volumes}",
+        scratch.path("nbd.sock").display(),
+        scratch.path("weir.sock").display(),
+    );
+    scratch.file("weir.toml", &text);
+}
+
+/// Returns the table of a volume in an image.
+fn volume(scratch: &Scratch, name: &str, size: &str, rest: &str) -> String {
+    let image = scratch.path(&format!("{name}.img"));
+    format!(
+        "[volume.{name}]\ndrive = \"fast\"\nfile = \"{}\"\nsize = \"{size}\"\n{rest}",
+        image.display()
+    )
+}
+
+fn address(scratch: &Scratch) -> ListenAddress {
+    ListenAddress::Unix(scratch.path("nbd.sock"))
+}
+
+/// Upgrades the server, which must succeed. Returns the pause that the server reports.
+fn upgrade(scratch: &Scratch) -> Duration {
+    let said = run(scratch, "ctl --socket weir.sock --json upgrade").ended(0);
+    let said: Value = serde_json::from_str(&said.out).unwrap();
+    Duration::from_millis(said["pause_ms"].as_u64().unwrap())
+}
+
+/// Starts fio with jobs that verify what they have written, each in a part of its own.
+fn fio(scratch: &Scratch, name: &str, uri: &str, jobs: usize) -> Child {
+    let mut fio = in_scratch(
+        scratch,
+        Path::new("fio"),
+        &words(
+            "--ioengine=nbd --rw=randrw --bsrange=4k-64k --iodepth=4 --size=4M --offset_increment=4M \
+         --verify=crc32c --verify_fatal=1 --time_based --runtime=600 --loops=100000 \
+         --group_reporting --output-format=json",
+        ),
+    );
+    fio.args([
+        format!("--name={name}"),
+        format!("--uri={uri}"),
+        format!("--numjobs={jobs}"),
+        format!("--output={}", scratch.at(&format!("{name}.json"))),
+    ]);
+    fio.stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Ends fio, which must have had no error. Returns the 99th percentile and the maximum of its
+/// latencies.
+fn end_fio(scratch: &Scratch, name: &str, fio: Child) -> [Duration; 2] {
+    signal(&fio, Signal::INT);
+    let said = fio.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&said.stderr);
+    let text = scratch.read(&format!("{name}.json"));
+    let json: Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+    let job = &json["jobs"][0];
+    assert_eq!(job["error"], 0, "{errors} {text}");
+    assert!(!errors.contains("verify"), "{errors}");
+    let of = |direction: &str, key: &str| {
+        let all = &job[direction]["clat_ns"];
+        let value = if key == "max" {
+            &all["max"]
+        } else {
+            &all["percentile"][key]
+        };
+        Duration::from_nanos(value.as_u64().unwrap_or(0))
+    };
+    ["99.000000", "max"].map(|key| of("read", key).max(of("write", key)))
+}
+
+/// Writes and reads back through the rings of a guest until it is told to stop. Returns the longest
+/// time for a request.
+fn guest_load(socket: &Path, seed: u64, stop: &AtomicBool) -> Duration {
+    let mut guest = TestGuest::start(socket, 1);
+    let mut longest = Duration::ZERO;
+    let mut round = seed;
+    while !stop.load(Ordering::Relaxed) {
+        round += GUESTS as u64;
+        let sector = (round % 64) * 8;
+        let data = vec![round as u8 | 1; 4096];
+        let begun = Instant::now();
+        guest.write(sector, &data);
+        assert!(guest.read(sector, data.len()) == data, "round {round}");
+        longest = longest.max(begun.elapsed() / 2);
+    }
+    longest
+}
+
+#[test]
+fn upgrades_under_verified_load_are_not_noticed() {
+    if !have(&["fio"]) || !works("openssl", &["version"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let certificates = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../packaging/examples/tls/certificates"
+    );
+    run_program(
+        &scratch,
+        certificates,
+        &[&scratch.at("tls"), "client.example"],
+    );
+    let tls = scratch.path("tls");
+    let port = free_port();
+    let listen = format!(
+        ", \"127.0.0.1:{port}\"]\ntls = {{ certificate = \"{0}/server-cert.pem\", key = \"{0}/server-key.pem\", client_ca = \"{0}/ca-cert.pem\" }}",
+        tls.display()
+    );
+    let mut volumes = volume(&scratch, "plain", "64MiB", "")
+        + &volume(
+            &scratch,
+            "secret",
+            "32MiB",
+            "tls = \"required\"\nallow = [\"certificate:client.example\"]\n",
+        );
+    for n in 0..GUESTS {
+        let socket = scratch.at(&format!("vm{n}.sock"));
+        let socket = format!("listen = {{ vhost = \"{socket}\" }}\n");
+        volumes += &volume(&scratch, &format!("vm{n}"), "4MiB", &socket);
+    }
+    config(&scratch, &listen, &volumes);
+    let server = serve(&scratch);
+    let plain = format!("nbd+unix:///plain?socket={}", scratch.at("nbd.sock"));
+    let secret = format!(
+        "nbds://127.0.0.1:{port}/secret?tls-certificates={}&tls-hostname=localhost",
+        tls.display()
+    );
+    let mut loads = vec![("plain", fio(&scratch, "plain", &plain, PLAIN))];
+    loads.push(("secret", fio(&scratch, "secret", &secret, TLS)));
+    let stop = AtomicBool::new(false);
+    let (pauses, guests) = thread::scope(|scope| {
+        let sockets: Vec<PathBuf> = (0..GUESTS)
+            .map(|n| scratch.path(&format!("vm{n}.sock")))
+            .collect();
+        let guests: Vec<_> = (0..)
+            .zip(sockets)
+            .map(|(n, socket)| {
+                let stop = &stop;
+                scope.spawn(move || guest_load(&socket, n, stop))
+            })
+            .collect();
+        let connections = || {
+            server
+                .log
+                .lock()
+                .unwrap()
+                .matches("client connected")
+                .count()
+        };
+        wait("all clients come", || connections() >= PLAIN + TLS + GUESTS);
+        let mut pauses: Vec<Duration> = (0..count()).map(|_| upgrade(&scratch)).collect();
+        pauses.sort();
+        for (_, fio) in &mut loads {
+            assert!(
+                fio.try_wait().unwrap().is_none(),
+                "{}",
+                server.log.lock().unwrap()
+            );
+        }
+        stop.store(true, Ordering::Relaxed);
+        let guests = guests.into_iter().map(|guest| guest.join().unwrap()).max();
+        (pauses, guests.unwrap())
+    });
+    for (name, fio) in loads {
+        let [p99, most] = end_fio(&scratch, name, fio);
+        println!("{name}: p99 {p99:.1?}, at most {most:.1?}");
+    }
+    println!(
+        "{} upgrades under verified load on {} connections: no error; pause {:?} at the median, {:?} at most; requests of guests {guests:.1?} at most",
+        pauses.len(),
+        PLAIN + TLS + GUESTS,
+        pauses[pauses.len() / 2],
+        pauses[pauses.len() - 1],
+    );
+    server.end();
+    let left: Vec<String> = scratch.names();
+    assert!(!left.iter().any(|name| name.ends_with(".sock")), "{left:?}");
+}
+
+fn run_program(scratch: &Scratch, program: &str, arguments: &[&str]) {
+    let ended = in_scratch(scratch, Path::new(program), arguments)
+        .output()
+        .unwrap();
+    assert!(
+        ended.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
+}
+
+/// Starts the server as a copy of the program, which the test can replace.
+fn serve_copy(scratch: &Scratch) -> (RunningServer, PathBuf) {
+    let program = scratch.path("weir");
+    install(&program);
+    let mut command = in_scratch(scratch, &program, &["serve", "weir.toml"]);
+    (start(&mut command), program)
+}
+
+/// Installs the program anew, as a package manager does.
+fn install(program: &Path) {
+    let new = program.with_extension("new");
+    std::fs::copy(env!("CARGO_BIN_EXE_weir"), &new).unwrap();
+    std::fs::rename(new, program).unwrap();
+}
+
+/// Installs a script in place of the program.
+fn install_script(program: &Path, script: &str) {
+    let new = program.with_extension("new");
+    std::fs::write(&new, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::rename(new, program).unwrap();
+}
+
+/// The ways in which a new process fails, each at another step: it does not start, ends or speaks
+/// nonsense at once, or has too few descriptors for the sockets, the rings or the clients.
+fn failures() -> Vec<(String, String)> {
+    let real = env!("CARGO_BIN_EXE_weir");
+    let mut all = vec![
+        ("ends at once".to_owned(), "exit 1".to_owned()),
+        ("ends later".to_owned(), "sleep 0.1; exit 0".to_owned()),
+        (
+            "speaks nonsense".to_owned(),
+            "head -c 4096 /dev/urandom >&0".to_owned(),
+        ),
+        (
+            "refuses the command line".to_owned(),
+            format!("exec {real} serve --unknown"),
+        ),
+    ];
+    for limit in (4..64).step_by(2) {
+        let script = format!("ulimit -n {limit}; exec {real} \"$@\"");
+        all.push((format!("has {limit} descriptors"), script));
+    }
+    if have(&["strace"]) {
+        // It is killed at a call for the channel to the running server, before it takes over.
+        for (call, most) in [("recvmsg", 20), ("sendmsg", 4)] {
+            for number in 1..=most {
+                let script = format!(
+                    "exec strace -f -qq -o /dev/null -e trace={call} -e inject={call}:signal=KILL:when={number} {real} \"$@\""
+                );
+                all.push((format!("is killed at {call} {number}"), script));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn a_new_process_that_fails_leaves_the_server_serving() {
+    if !have(&["fio"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    config(&scratch, "]", &volume(&scratch, "plain", "16MiB", ""));
+    let (server, program) = serve_copy(&scratch);
+    let uri = format!("nbd+unix:///plain?socket={}", scratch.at("nbd.sock"));
+    let mut load = fio(&scratch, "plain", &uri, 4);
+    wait("the clients come", || {
+        server
+            .log
+            .lock()
+            .unwrap()
+            .matches("client connected")
+            .count()
+            >= 4
+    });
+    let all = failures();
+    let wanted = (count() / 2).max(8).min(all.len());
+    let mut failed = 0;
+    // An evenly distributed part of all failures.
+    for (at, (name, script)) in all.iter().enumerate() {
+        if (at * wanted) / all.len() == ((at + 1) * wanted) / all.len() {
+            continue;
+        }
+        install_script(&program, script);
+        let said = run(&scratch, "ctl --socket weir.sock upgrade");
+        if said.status == Some(0) {
+            // The limit or the number of the call was too high for a failure.
+            println!("{name}: took over");
+            install(&program);
+            continue;
+        }
+        failed += 1;
+        let log = || server.log.lock().unwrap().clone();
+        let kept = said
+            .err
+            .contains("the server was not upgraded, and serves on");
+        assert!(kept, "{name}: {} {}", said.err, log());
+        println!("{name}: {}", said.err.trim());
+        assert!(load.try_wait().unwrap().is_none(), "{name}");
+        // The server accepts new clients again.
+        let opened = Raw::open(&address(&scratch), "plain");
+        assert!(opened.is_ok(), "{name}: {}", server.log.lock().unwrap());
+    }
+    install(&program);
+    upgrade(&scratch);
+    let [_, most] = end_fio(&scratch, "plain", load);
+    println!(
+        "{failed} upgrades failed, and the server served on: no error, requests took {most:.1?} at most"
+    );
+    server.end();
+}
+
+/// Neither a client in the middle of a write nor one that reads no replies delays an upgrade, and
+/// both lose nothing.
+#[test]
+fn clients_in_the_middle_of_a_message_are_handed_over() {
+    let scratch = Scratch::new();
+    let limited = volume(&scratch, "limited", "8MiB", "max = \"1MB/s\"\n");
+    config(
+        &scratch,
+        "]",
+        &(volume(&scratch, "plain", "16MiB", "") + &limited),
+    );
+    let server = serve(&scratch);
+    let at = address(&scratch);
+    let pattern = |seed: u64| -> Vec<u8> { (0..MIB).map(|n| (n * seed >> 7) as u8).collect() };
+    let mut writer = Raw::open(&at, "plain").unwrap();
+    let data = pattern(3);
+    let head = header(NbdCommand::Write, CommandFlags::EMPTY, 7, 0, MIB as u32);
+    writer.stream.write_all(&head).unwrap();
+    writer.stream.write_all(&data[..300_000]).unwrap();
+    // A header in two parts.
+    let mut halting = Raw::open(&at, "plain").unwrap();
+    let second = header(
+        NbdCommand::Write,
+        CommandFlags::EMPTY,
+        8,
+        4 * MIB,
+        MIB as u32,
+    );
+    halting.stream.write_all(&second[..11]).unwrap();
+    let mut deaf = deaf(&at, "plain", MIB as u32);
+    // Twenty writes of which the limit lets one through in each second.
+    let mut waiting = Raw::open(&at, "limited").unwrap();
+    for n in 0..6 {
+        waiting.write(n, n * MIB, &pattern(n + 5)).unwrap();
+    }
+    for _ in 0..3 {
+        let pause = upgrade(&scratch);
+        assert!(pause < Duration::from_secs(1), "{pause:?}");
+    }
+    writer.stream.write_all(&data[300_000..]).unwrap();
+    assert_eq!(writer.answer().unwrap(), (7, Ok(Vec::new())));
+    assert!(writer.read(0, MIB as u32).unwrap() == data);
+    halting.stream.write_all(&second[11..]).unwrap();
+    halting.stream.write_all(&pattern(9)).unwrap();
+    assert_eq!(halting.answer().unwrap(), (8, Ok(Vec::new())));
+    deaf.stream.wait();
+    for _ in 0..20 {
+        let answer = deaf.receive();
+        let (_, answer) = answer.unwrap_or_else(|e| panic!("{e}: {}", server.log.lock().unwrap()));
+        assert_eq!(answer.error, None);
+    }
+    let mut answered: Vec<u64> = (0..6).map(|_| waiting.receive().unwrap().0).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, [0, 1, 2, 3, 4, 5]);
+    for n in 0..6 {
+        assert!(
+            waiting.read(n * MIB, MIB as u32).unwrap() == pattern(n + 5),
+            "write {n}"
+        );
+    }
+    server.end();
+}
+
+/// The whole life of a service: upgrades by each request, changes that are only in memory, and
+/// signals to the first process.
+#[test]
+fn an_upgraded_server_keeps_its_changes_locks_and_signals() {
+    let scratch = Scratch::new();
+    config(&scratch, "]", &volume(&scratch, "plain", "16MiB", ""));
+    let (server, program) = serve_copy(&scratch);
+    let status = |line: &str| run(&scratch, line).status;
+    assert_eq!(
+        status("ctl --socket weir.sock set plain share=300 --no-save"),
+        Some(0)
+    );
+    upgrade(&scratch);
+    let shown = run(&scratch, "ctl --socket weir.sock show plain").ended(0);
+    has(&shown.out, "300");
+    assert!(!scratch.read("weir.toml").contains("300"));
+    // Another server finds the locks.
+    let text = scratch
+        .read("weir.toml")
+        .replace("nbd.sock", "n2.sock")
+        .replace("weir.sock", "w2.sock");
+    scratch.file("other.toml", &text);
+    let refused = run(&scratch, "serve other.toml").ended(1);
+    has(&refused.err, "plain.img");
+    // The first process passes signals on. A reload upgrades only if the program was replaced.
+    let taken = || server.log.lock().unwrap().matches("took over").count();
+    signal(&server.child, Signal::HUP);
+    wait("it reloads", || server.says("reloaded "));
+    assert_eq!(taken(), 1);
+    install(&program);
+    signal(&server.child, Signal::HUP);
+    wait("it upgrades", || taken() == 2);
+    wait("the first process can pass signals on", || {
+        status("ctl --socket weir.sock status") == Some(0)
+    });
+    signal(&server.child, Signal::USR2);
+    wait("it upgrades again", || taken() == 3);
+    // A server that starts a command for a single volume cannot be upgraded.
+    let lonely = shell(
+        scratch.path("").as_path(),
+        "weir serve --memory 1MiB --run 'kill -USR2 $PPID; sleep 0.3'",
+    )
+    .output()
+    .unwrap();
+    has(
+        &String::from_utf8_lossy(&lonely.stderr),
+        "cannot be upgraded",
+    );
+    let begun = Instant::now();
+    server.end();
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+/// A service manager accepts the notifications of a process only after its predecessor has named
+/// it.
+#[test]
+fn the_service_manager_learns_of_the_new_process_before_it_is_ready() {
+    let scratch = Scratch::new();
+    config(&scratch, "]", &volume(&scratch, "plain", "16MiB", ""));
+    let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
+    manager
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let said = || {
+        let mut message = [0; 4096];
+        let length = manager.recv(&mut message).unwrap();
+        String::from_utf8_lossy(&message[..length]).into_owned()
+    };
+    let program = Path::new(env!("CARGO_BIN_EXE_weir"));
+    let mut command = in_scratch(&scratch, program, &["serve", "weir.toml"]);
+    let mut server = start(command.env("NOTIFY_SOCKET", scratch.path("notify")));
+    has(&said(), "READY=1");
+    for _ in 0..3 {
+        upgrade(&scratch);
+        let named = said();
+        let pid = named
+            .trim()
+            .strip_prefix("MAINPID=")
+            .expect(&named)
+            .to_owned();
+        has(&said(), "READY=1");
+        // The manager would see the end of the first process, which waits for nobody.
+        let status = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+        assert_eq!(status.trim(), "weir");
+    }
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    let last = run(&scratch, "ctl --socket weir.sock --json upgrade").ended(0);
+    let last: Value = serde_json::from_str(&last.out).unwrap();
+    let last = Pid::from_raw(last["process"].as_i64().unwrap() as i32).unwrap();
+    kill_process(last, Signal::TERM).unwrap();
+    wait("it ends", || test_kill_process(last).is_err());
+    server.reader.join().unwrap();
+}

@@ -1,0 +1,86 @@
+//! Upgrades in place that clients of the interface request. The program that runs the server carries
+//! them out, because it has the command line for the successor.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use axum::http::StatusCode;
+use tokio::sync::{Notify, oneshot};
+
+use crate::api::Upgraded;
+use crate::error::RequestRefusal;
+
+/// The result of an upgrade for a client.
+pub(crate) type UpgradeResult = Result<Upgraded, RequestRefusal>;
+
+/// A function that tells the program that an upgrade is requested.
+type Callback = Box<dyn Fn() + Send>;
+
+/// The requests that wait for the result of an upgrade.
+#[derive(Default)]
+pub(crate) struct UpgradeRequests {
+    requests: Mutex<WaitingRequests>,
+    /// Notified once another process has taken over.
+    handed_over: Notify,
+}
+
+#[derive(Default)]
+struct WaitingRequests {
+    /// `None` if the program does not carry out upgrades.
+    notify: Option<Callback>,
+    waiting: Vec<oneshot::Sender<UpgradeResult>>,
+}
+
+impl UpgradeRequests {
+    /// Sets the function that tells the program of requests.
+    pub(crate) fn accept(&self, notify: Callback) {
+        self.lock().notify = Some(notify);
+    }
+
+    /// Requests an upgrade, and waits for its result.
+    pub(crate) async fn request(&self) -> UpgradeResult {
+        let (result, waits) = oneshot::channel();
+        {
+            let mut requests = self.lock();
+            let Some(notify) = &requests.notify else {
+                return Err(RequestRefusal::conflict(
+                    "this server cannot be upgraded, because no program runs it that could start another",
+                ));
+            };
+            notify();
+            requests.waiting.push(result);
+        }
+        let ended = "the server ends";
+        let ended = |_| RequestRefusal::new(StatusCode::SERVICE_UNAVAILABLE, ended);
+        waits.await.map_err(ended)?
+    }
+
+    /// Passes the result of an upgrade to all requests that wait for it.
+    pub(crate) fn answer(&self, result: &UpgradeResult) {
+        if result.is_ok() {
+            self.handed_over.notify_one();
+        }
+        for waiting in std::mem::take(&mut self.lock().waiting) {
+            // The client may have disconnected.
+            let _ = waiting.send(result.clone());
+        }
+    }
+
+    /// Waits until another process has taken over.
+    pub(crate) async fn handed_over(&self) {
+        self.handed_over.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WaitingRequests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for UpgradeRequests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiting = self.lock().waiting.len();
+        f.debug_struct("UpgradeRequests")
+            .field("waiting", &waiting)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,280 @@
+//! Hands a running server over to a successor.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use weir_config::ListenAddress;
+
+use super::{LiveServer, nbd_key};
+use crate::acceptor::ConnectionRecord;
+use crate::created::Identity;
+use crate::doors;
+use crate::shard::{HandedClient, Mail, ShardHandle};
+use crate::upgrade::{Beginning, ClientRecord, FORMAT, Message, Successor, UpgradeError};
+
+/// The time limit of the successor for opening everything. Nobody waits for it.
+const PREPARE: Duration = Duration::from_mins(1);
+/// The time limit for handshakes in progress. Only clients that connect wait for them.
+const HANDSHAKES: Duration = Duration::from_millis(500);
+/// The time limit of the drives for the requests in flight, while all clients wait.
+const DRIVES: Duration = Duration::from_millis(700);
+/// The time limit of the successor for taking over all clients, while they wait.
+const TAKE_OVER: Duration = Duration::from_secs(5);
+/// The time limit of a shard for an answer that it can give at once.
+const SHARD: Duration = Duration::from_secs(5);
+
+/// The configuration in force, from which a successor continues.
+#[derive(Clone, Debug)]
+pub struct UpgradeSource {
+    /// The text of the configuration.
+    pub text: String,
+    /// The file from which it was read, if there is one.
+    pub file: Option<PathBuf>,
+    /// The text of the file when it was last read or written.
+    pub file_text: Option<String>,
+}
+
+/// The result of an upgrade.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UpgradeReport {
+    /// The version of the successor.
+    pub version: String,
+    /// The time for which clients waited.
+    pub pause: Duration,
+    /// The number of connections that were handed over.
+    pub connections: usize,
+}
+
+impl LiveServer {
+    /// Hands everything over to another process, which serves from then on. Returns the process and
+    /// a report. The server must then only be dropped, once it [has no relays](Self::has_no_relays).
+    ///
+    /// # Errors
+    /// Returns the reason why the other process does not take over. It does not exist any more then,
+    /// and this server serves all its clients as before.
+    pub fn hand_over(
+        &mut self,
+        mut successor: Successor,
+        source: &UpgradeSource,
+    ) -> Result<(Successor, UpgradeReport), UpgradeError> {
+        let version = match self.prepare_successor(&mut successor, source) {
+            Ok(version) => version,
+            Err(error) => {
+                successor.end();
+                return Err(error);
+            }
+        };
+        let begun = Instant::now();
+        match self.commit(&mut successor) {
+            Ok(connections) => {
+                let pause = begun.elapsed();
+                self.abandon();
+                let report = UpgradeReport {
+                    version,
+                    pause,
+                    connections,
+                };
+                Ok((successor, report))
+            }
+            Err(error) => Err(self.resume(&mut successor, error)),
+        }
+    }
+
+    /// Returns true if this process relays no encrypted connection. After [`Self::hand_over`], the
+    /// encrypted connections of clients still end in this process, which passes their content on to
+    /// its successor.
+    pub fn has_no_relays(&self) -> bool {
+        self.tls.is_idle()
+    }
+
+    /// Lets the successor open everything. Returns its version.
+    fn prepare_successor(
+        &self,
+        successor: &mut Successor,
+        source: &UpgradeSource,
+    ) -> Result<String, UpgradeError> {
+        let channel = &mut successor.channel;
+        channel.limit(PREPARE);
+        let begin = Message::Begin(Beginning {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config: source.text.clone(),
+            file: source.file.clone(),
+            file_text: source.file_text.clone(),
+            next: self.next.load(Ordering::Relaxed),
+        });
+        let step = |error| UpgradeError::Channel {
+            step: "open the configuration",
+            error,
+        };
+        channel.send(&begin, &[], &[]).map_err(step)?;
+        for (key, listener) in self.acceptor.listeners().map_err(step)? {
+            let file = self.socket_file(&key);
+            let listener_message = Message::Listener { key, file };
+            channel
+                .send(&listener_message, &[listener.as_fd()], &[])
+                .map_err(step)?;
+        }
+        for (key, socket) in self.kept_doors.sockets() {
+            let file = self.kept_doors.file().filter(|_| key == doors::SOCKET_KEY);
+            let file = file.map(Identity::numbers);
+            let key = key.to_owned();
+            channel
+                .send(&Message::Listener { key, file }, &[socket], &[])
+                .map_err(step)?;
+        }
+        for shard in &self.shards {
+            let volumes = ask(shard, Mail::Descriptors, SHARD)?.map_err(step)?;
+            for (volume, storage) in volumes.into_iter().filter(|(_, fds)| !fds.is_empty()) {
+                let descriptors: Vec<BorrowedFd<'_>> = storage.iter().map(AsFd::as_fd).collect();
+                channel
+                    .send(&Message::Storage { volume }, &descriptors, &[])
+                    .map_err(step)?;
+            }
+        }
+        channel.send(&Message::Prepare, &[], &[]).map_err(step)?;
+        match channel.receive().map_err(step)?.message {
+            Message::Prepared { version } => Ok(version),
+            Message::Refused { reason } => Err(UpgradeError::Refused(reason)),
+            other => Err(UpgradeError::Format(format!("{other:?}"))),
+        }
+    }
+
+    /// Returns the file of the Unix socket at this key of the configuration.
+    fn socket_file(&self, key: &str) -> Option<(u64, u64)> {
+        let nbd = self.config.listen.nbd.iter().enumerate();
+        let nbd = nbd.filter_map(|(n, address)| match address {
+            ListenAddress::Unix(path) => Some((nbd_key(n), path)),
+            ListenAddress::Tcp(_) => None,
+        });
+        let volumes = self.config.volumes.iter();
+        let disks = volumes.filter_map(|v| Some((v.vhost_key(), v.vhost.as_ref()?)));
+        let (_, path) = nbd.chain(disks).find(|(at, _)| at == key)?;
+        self.acceptor.file(path).map(Identity::numbers)
+    }
+
+    /// Stops serving, and hands over all clients. Returns their number.
+    fn commit(&self, successor: &mut Successor) -> Result<usize, UpgradeError> {
+        let connections = self.acceptor.pause(HANDSHAKES);
+        let connections = connections.map_err(|_| UpgradeError::Ended)?;
+        let mut connections: BTreeMap<u64, ConnectionRecord> = connections
+            .into_iter()
+            .map(|connection| (connection.id, connection))
+            .collect();
+        let asked: Vec<_> = self
+            .shards
+            .iter()
+            .map(|shard| send(shard, |done| Mail::HandOver(DRIVES, done)))
+            .collect();
+        let mut clients = Vec::new();
+        let mut failed = None;
+        for answer in asked {
+            match received(&answer, DRIVES + SHARD) {
+                Ok(Ok(handed)) => clients.extend(handed.clients),
+                Ok(Err(error)) => failed = Some(UpgradeError::from(error)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let channel = &mut successor.channel;
+        channel.limit(TAKE_OVER);
+        let step = |error| UpgradeError::Channel {
+            step: "take over the clients",
+            error,
+        };
+        let mut count = 0;
+        for client in clients {
+            // The acceptor knows every client except those that another one has just replaced.
+            let Some(connection) = connections.remove(&client.id) else {
+                continue;
+            };
+            let HandedClient {
+                id,
+                peer,
+                volume,
+                front,
+            } = client;
+            let record = Message::Client(ClientRecord {
+                id,
+                name: peer,
+                volume,
+                peer: connection.peer,
+                credentials: connection.credentials,
+                front: front.record,
+            });
+            let descriptors: Vec<_> = front.descriptors.iter().map(AsFd::as_fd).collect();
+            channel
+                .send(&record, &descriptors, &front.bytes)
+                .map_err(step)?;
+            count += 1;
+        }
+        channel.send(&Message::Commit, &[], &[]).map_err(step)?;
+        match channel.receive().map_err(step)?.message {
+            Message::TookOver => Ok(count),
+            Message::Refused { reason } => Err(UpgradeError::Refused(reason)),
+            other => Err(UpgradeError::Format(format!("{other:?}"))),
+        }
+    }
+
+    /// Serves all clients again after the successor has failed. Returns the reason.
+    fn resume(&mut self, successor: &mut Successor, error: UpgradeError) -> UpgradeError {
+        successor.end();
+        successor.channel.limit(Duration::from_millis(100));
+        // The successor may have taken over just before it was ended. Its clients have then lost
+        // bytes, so that nobody can continue with them.
+        while let Ok(received) = successor.channel.receive() {
+            if matches!(received.message, Message::TookOver) {
+                self.abandon();
+                return UpgradeError::Lost;
+            }
+        }
+        for shard in &self.shards {
+            shard.address().send_mail(Mail::Resume);
+        }
+        self.acceptor.resume();
+        error
+    }
+
+    /// Ends all threads without touching clients, storage or sockets, which belong to another
+    /// process.
+    fn abandon(&mut self) {
+        self.is_abandoned = true;
+        self.acceptor.abandon();
+        self.kept_doors.abandon();
+        self.devices.release();
+        for shard in &self.shards {
+            shard.address().send_mail(Mail::Abandon);
+        }
+        for shard in &mut self.shards {
+            shard.join();
+        }
+        super::end_records(&mut self.records, self.drain);
+    }
+}
+
+/// Sends a question to a shard.
+fn send<T>(shard: &ShardHandle, question: impl FnOnce(Sender<T>) -> Mail) -> Receiver<T> {
+    let (wanted, answer) = channel();
+    // If the shard has ended, the answer fails.
+    shard.address().send_mail(question(wanted));
+    answer
+}
+
+fn received<T>(answer: &Receiver<T>, within: Duration) -> Result<T, UpgradeError> {
+    answer.recv_timeout(within).map_err(|_| UpgradeError::Ended)
+}
+
+/// Asks a shard and waits for the answer.
+fn ask<T>(
+    shard: &ShardHandle,
+    question: impl FnOnce(Sender<T>) -> Mail,
+    within: Duration,
+) -> Result<T, UpgradeError> {
+    received(&send(shard, question), within)
+}

@@ -1,0 +1,192 @@
+//! Takes over from a running server.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use weir_config::Problem;
+
+use super::hand_over::UpgradeSource;
+use super::{Inherited, InheritedClients, LiveServer, PreparedServer, ServerOptions};
+use crate::acceptor::{ConnectionRecord, InheritedClient};
+use crate::created::Identity;
+use crate::front;
+use crate::upgrade::{
+    Beginning, ClientRecord, FORMAT, FrontState, Message, Predecessor, Received, UpgradeChannel,
+    UpgradeError,
+};
+
+/// The time limit of the predecessor for its messages. It sends them without waiting for anything
+/// but handshakes and drives.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+impl LiveServer {
+    /// Takes over from a running server, and serves its clients. Returns the server, the
+    /// configuration in force, and the predecessor, which has not ended yet. `check` decides whether the caller can use the configuration as well.
+    ///
+    /// # Errors
+    /// Returns the reason why this process cannot take over. The predecessor knows it, and serves
+    /// on.
+    pub fn take_over(
+        predecessor: Predecessor,
+        options: &ServerOptions,
+        check: impl FnOnce(&weir_config::Server) -> Result<(), String>,
+    ) -> Result<(Self, UpgradeSource, Predecessor), UpgradeError> {
+        let Predecessor(mut channel) = predecessor;
+        channel.limit(PATIENCE);
+        let taken = prepare(&channel, options).and_then(|(prepared, source, next)| {
+            check(&prepared.config).map_err(UpgradeError::Unsupported)?;
+            let reserve = reserve()?;
+            let version = env!("CARGO_PKG_VERSION").to_owned();
+            let message = Message::Prepared { version };
+            channel.send(&message, &[], &[]).map_err(failed)?;
+            channel.limit(PATIENCE);
+            let clients = clients(&channel)?;
+            drop(reserve);
+            Ok((prepared, source, InheritedClients { next, clients }))
+        });
+        let (prepared, source, inherited) = match taken {
+            Ok(taken) => taken,
+            Err(error) => {
+                let reason = error.to_string();
+                // The predecessor may have ended, which is the usual reason then.
+                let _ = channel.send(&Message::Refused { reason }, &[], &[]);
+                return Err(error);
+            }
+        };
+        // If the predecessor has ended meanwhile, its clients have nobody else.
+        let _ = channel.send(&Message::TookOver, &[], &[]);
+        let count = inherited.clients.len();
+        let server = prepared.serve(options, Some(inherited))?;
+        tracing::info!(connections = count, "took over from the running server");
+        Ok((server, source, Predecessor(channel)))
+    }
+}
+
+/// Receives everything that the predecessor has before it stops serving, and opens it.
+fn prepare(
+    channel: &UpgradeChannel,
+    options: &ServerOptions,
+) -> Result<(PreparedServer, UpgradeSource, u64), UpgradeError> {
+    let Message::Begin(begin) = channel.receive().map_err(failed)?.message else {
+        return Err(UpgradeError::Format("it did not begin".to_owned()));
+    };
+    let Beginning {
+        format,
+        version,
+        config,
+        file,
+        file_text,
+        next,
+    } = begin;
+    if format != FORMAT {
+        let reason = format!("version {version} hands over in format {format}, not {FORMAT}");
+        return Err(UpgradeError::Format(reason));
+    }
+    let inherited = resources(channel)?;
+    let name = file.as_ref().map(|file| file.display().to_string());
+    let parsed = weir_config::parse(name.as_deref().unwrap_or_default(), &config);
+    let parsed = parsed.map_err(|problems| UpgradeError::Unsupported(lines(&problems)))?;
+    let prepared = PreparedServer::open(&parsed, options, inherited)?;
+    let source = UpgradeSource {
+        text: config,
+        file,
+        file_text,
+    };
+    Ok((prepared, source, next))
+}
+
+/// Receives the sockets and the storage.
+fn resources(channel: &UpgradeChannel) -> Result<Inherited, UpgradeError> {
+    let mut inherited = Inherited::default();
+    loop {
+        let Received {
+            message,
+            mut descriptors,
+            ..
+        } = channel.receive().map_err(failed)?;
+        match message {
+            Message::Listener { key, file } => {
+                let socket = descriptors.pop();
+                let socket = socket.ok_or_else(|| UpgradeError::Format(format!("no {key}")))?;
+                let file = file.map(Identity::from_numbers);
+                inherited.listeners.0.insert(key, (socket, file));
+            }
+            Message::Storage { volume } => {
+                inherited.storage.insert(volume, descriptors);
+            }
+            Message::Prepare => return Ok(inherited),
+            other => return Err(UpgradeError::Format(format!("{other:?}"))),
+        }
+    }
+}
+
+/// Receives all clients.
+fn clients(channel: &UpgradeChannel) -> Result<Vec<InheritedClient>, UpgradeError> {
+    let mut clients = Vec::new();
+    loop {
+        let Received {
+            message,
+            descriptors,
+            bytes,
+        } = channel.receive().map_err(failed)?;
+        match message {
+            Message::Client(record) => {
+                let ClientRecord {
+                    id,
+                    name,
+                    volume,
+                    peer,
+                    credentials,
+                    front,
+                } = record;
+                let state = FrontState {
+                    record: front,
+                    descriptors,
+                    bytes,
+                };
+                let front = front::inherit(state);
+                let front = front.ok_or_else(|| UpgradeError::Format(format!("client {id}")))?;
+                clients.push(InheritedClient {
+                    connection: ConnectionRecord {
+                        id,
+                        peer,
+                        credentials,
+                    },
+                    name,
+                    volume,
+                    front,
+                });
+            }
+            Message::Commit => return Ok(clients),
+            other => return Err(UpgradeError::Format(format!("{other:?}"))),
+        }
+    }
+}
+
+/// The number of descriptors that a server opens after it has taken over: for the acceptor, for the
+/// management interface, and for the first clients of both.
+const RESERVE: usize = 48;
+
+/// Opens the descriptors that are needed later, so that a limit refuses the upgrade now.
+fn reserve() -> Result<Vec<OwnedFd>, UpgradeError> {
+    let null = File::open("/dev/null").map_err(failed)?;
+    let copies = (0..RESERVE).map(|_| null.as_fd().try_clone_to_owned());
+    copies.collect::<io::Result<_>>().map_err(|error| {
+        let reason = weir_config::os_error::message(&error);
+        UpgradeError::Unsupported(format!("too few descriptors are left: {reason}"))
+    })
+}
+
+fn failed(error: io::Error) -> UpgradeError {
+    UpgradeError::Channel {
+        step: "send its state",
+        error,
+    }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    lines.join("; ")
+}
