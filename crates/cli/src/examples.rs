@@ -89,6 +89,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["weir init weir.toml --calibrated weir-calibration.json --volume alpha=10GiB"],
     ),
     (
+        "import",
+        &[
+            "weir import domain.xml --drive fast",
+            "weir import domain.xml --exact",
+        ],
+    ),
+    (
         "replay",
         &[
             "weir replay weir.record",

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{self, Path, PathBuf};
+use weir_config::toml_key;
 use weir_config::units::{ByteSize, BytesPerSecond};
 use weir_lab::calibrate::{Calibration, MeasuredCapacity, floor_to_three};
 
@@ -187,7 +188,10 @@ fn text(options: &InitOptions, known: Option<&Calibration>) -> Result<String, Fa
 
 /// Returns the table of the drive, with measured values if there are any.
 fn drive(name: &str, known: Option<&Calibration>) -> String {
-    let mut text = format!("# What shares one physical drive.\n[drive.{}]\n", key(name));
+    let mut text = format!(
+        "# What shares one physical drive.\n[drive.{}]\n",
+        toml_key(name)
+    );
     match known {
         Some(known) => {
             let path = known.target.path.escape_default();
@@ -218,7 +222,7 @@ fn described(
     })?;
     let mut text = format!(
         "\n[volume.{}]\ndrive = {}\nfile = {}\nsize = \"{}\"\n",
-        key(&volume.name),
+        toml_key(&volume.name),
         quoted(drive),
         quoted(image),
         volume.size
@@ -273,14 +277,4 @@ fn even_part(known: Option<&Calibration>, volumes: usize) -> Option<u64> {
     // Admission permits promises of up to 90 % of the drive's time.
     let part = floor_to_three(floor_to_three(slower) as f64 * 0.9 / volumes as f64);
     (part > 0 && lines::is_whole(&capacity)).then_some(part)
-}
-
-/// Returns a name as a key of TOML, quoted if necessary.
-fn key(name: &str) -> String {
-    let is_bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-    if !name.is_empty() && name.bytes().all(is_bare) {
-        name.to_owned()
-    } else {
-        quoted(name)
-    }
 }

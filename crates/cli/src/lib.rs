@@ -17,6 +17,7 @@ mod drives;
 mod examples;
 mod explain;
 mod failure;
+mod import;
 mod init;
 mod interrupt;
 mod jobs;
@@ -94,6 +95,8 @@ enum WeirCommand {
     Calibrate(calibrate::CalibrateOptions),
     /// Write a first configuration, with the results of `calibrate`
     Init(init::InitOptions),
+    /// Translate the limits of libvirt's `<iotune>` and of QEMU's throttle groups to contracts
+    Import(import::ImportOptions),
     /// Replay a recording of `serve --record`: verify every decision, or predict the effect of
     /// other contracts and policies
     Replay(replay::ReplayOptions),
@@ -153,6 +156,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         WeirCommand::Explain(options) => explain::run(options),
         WeirCommand::Calibrate(options) => calibrate::run(options),
         WeirCommand::Init(options) => init::run(options),
+        WeirCommand::Import(options) => import::run(options),
         WeirCommand::Replay(options) => replay::run(options),
         WeirCommand::Policies(options) => policies::run(options),
         WeirCommand::Drives(options) => drives::run(options),

@@ -87,6 +87,16 @@ impl Display for Quoted<'_> {
     }
 }
 
+/// Returns a name as a key of TOML, in quotes if TOML requires them.
+pub fn toml_key(name: &str) -> String {
+    let is_bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if !name.is_empty() && name.bytes().all(is_bare) {
+        name.to_owned()
+    } else {
+        Quoted(name).to_string()
+    }
+}
+
 /// Returns a text in the syntax of TOML. A text of several lines becomes a multi-line string.
 pub(crate) fn block(text: &str) -> String {
     if !text.contains('\n') {

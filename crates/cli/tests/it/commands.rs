@@ -80,6 +80,7 @@ compare --help
 serve --help
 calibrate --help
 init --help
+import --help
 check --help
 explain --help
 replay --help

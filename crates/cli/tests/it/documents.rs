@@ -20,6 +20,7 @@
 //! - `explain --record` and `replay`, which need a recording (`tutorials.rs` has one)
 //! - `drives fit` and `drives validation`, which take seconds
 //! - `init`, which writes files
+//! - `import`, which needs a file (`import.rs` follows the guide)
 //! - comparisons under Linux
 
 use crate::common::running::{RunningServer, start};
@@ -183,7 +184,8 @@ fn wrong_weir(
         ("--scenario", "scenarios"),
     ] {
         // A drive in a configuration can have any name.
-        let named = of(option).filter(|name| !is_own_file(name) && arguments[0] != "init");
+        let named = of(option)
+            .filter(|name| !is_own_file(name) && !["init", "import"].contains(&arguments[0]));
         wrong = wrong.or_else(|| named.and_then(|name| ask(&[list, name], well)));
     }
     // The head of this file lists the commands that are not run.

@@ -14,6 +14,7 @@ mod drives;
 mod environment;
 mod explain;
 mod frozen;
+mod import;
 mod json;
 mod messages;
 mod plan;

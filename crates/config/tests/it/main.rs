@@ -6,6 +6,7 @@ mod common;
 mod corpus;
 mod edges;
 mod golden;
+mod import;
 mod jobs;
 mod listed;
 mod manual;
