@@ -55,13 +55,17 @@ try played $confirmed --policy bfq --policy io.cost --json /out/records --trace 
 echo "settings: $(cat /sys/block/loop0/queue/scheduler) $(ls -d /sys/fs/cgroup/weir-* 2>/dev/null) $(ls /sys/kernel/debug/tracing/instances)"
 "#;
 
-/// Returns the guest, or `None`, with a message, if a part is missing.
-fn guest() -> Option<KernelGuest> {
+/// Returns a guest with Linux 6.12, this program, and programs of this machine, each with the
+/// package that has it. `None`, with a message, if a part is missing.
+pub(super) fn guest(
+    script: &str,
+    programs: &[(&'static str, &'static str)],
+) -> Option<KernelGuest> {
     let made = Kernel::find("6.12", |line| println!("{line}")).and_then(|kernel| {
-        let mut guest = KernelGuest::new(kernel, SCRIPT);
-        guest.add_program("fio", "fio")?;
-        guest.add_program("blkid", "util-linux")?;
-        guest.add_program("mke2fs", "e2fsprogs")?;
+        let mut guest = KernelGuest::new(kernel, script);
+        for (name, package) in programs {
+            guest.add_program(name, package)?;
+        }
         guest.add_program("qemu-system-x86_64", "qemu-system-x86")?;
         // QEMU itself is needed on the host only. Adding it checks that it is installed.
         guest.programs.pop();
@@ -75,8 +79,18 @@ fn guest() -> Option<KernelGuest> {
         }
     };
     guest.programs.push(env!("CARGO_BIN_EXE_weir").into());
+    Some(guest)
+}
+
+/// Returns the guest of this test, with its script and the scenario.
+fn guest_with_scenario() -> Option<KernelGuest> {
+    let programs = [
+        ("fio", "fio"),
+        ("blkid", "util-linux"),
+        ("mke2fs", "e2fsprogs"),
+    ];
+    let mut guest = guest(SCRIPT, &programs)?;
     guest.modules.extend(["loop", "ext4"]);
-    guest.memory_mib = 1024;
     guest.limit = Duration::from_mins(10);
     let scenario = SCENARIO.as_bytes().to_vec();
     guest.files.insert("short.toml".to_owned(), scenario);
@@ -96,7 +110,9 @@ fn attempt(console: &str, name: &str) -> (String, [String; 2]) {
 
 #[test]
 fn linux_plays_on_a_loop_device_and_refuses_before_the_first_run() {
-    let Some(guest) = guest() else { return };
+    let Some(guest) = guest_with_scenario() else {
+        return;
+    };
     let ran = guest.run().unwrap_or_else(|error| panic!("{error}"));
     let console = ran.console.join("\n");
     let attempt = |name: &str| attempt(&console, name);

@@ -28,6 +28,7 @@ mod dashboard;
 mod demo;
 mod gateways;
 mod monitoring;
+mod nbd_tls;
 mod qemu;
 mod readme;
 mod record;
