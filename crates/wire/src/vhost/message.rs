@@ -257,6 +257,32 @@ impl<D> Assembler<D> {
         self.have > 0
     }
 
+    /// Returns the bytes and the descriptors of the incomplete message, so that another process can
+    /// pass them to [`resume`](Self::resume).
+    pub fn partial(&self) -> (&[u8], &[D]) {
+        (&self.bytes[..self.have], &self.descriptors)
+    }
+
+    /// Continues with the beginning of a message that another process has received
+    /// ([`partial`](Self::partial)). Returns false if the bytes and descriptors are not the
+    /// beginning of a message.
+    pub fn resume(&mut self, mut bytes: &[u8], descriptors: impl IntoIterator<Item = D>) -> bool {
+        let mut descriptors = Some(descriptors);
+        loop {
+            let room = self.room();
+            let count = room.len().min(bytes.len());
+            room[..count].copy_from_slice(&bytes[..count]);
+            bytes = &bytes[count..];
+            let descriptors = descriptors.take().into_iter().flatten();
+            if !matches!(self.on_received(count, descriptors), Ok(None)) {
+                return false;
+            }
+            if bytes.is_empty() {
+                return true;
+            }
+        }
+    }
+
     /// Reports that `count` bytes were written into the room and that `descriptors` arrived with
     /// them. Returns the message once it is complete.
     ///

@@ -54,6 +54,34 @@ fn region_bytes() -> Vec<u8> {
     doubles(&[0x1000, 0x2000, 0x7f00_0000_0000, 0x3000])
 }
 
+/// Another process can continue after any byte of a message.
+#[test]
+fn a_message_may_be_received_by_two_processes() {
+    let payload = [words(&[1, 0]), region_bytes()].concat();
+    let bytes = message(MessageCode::SET_MEM_TABLE, 1, &payload);
+    let whole = understand(&bytes, 1);
+    for end in 1..bytes.len() {
+        let mut first = Assembler::<u32>::default();
+        assert!(first.resume(&bytes[..end], [0]));
+        let (have, descriptors) = first.partial();
+        assert_eq!((have, descriptors), (&bytes[..end], &[0][..]));
+        let mut second = Assembler::default();
+        assert!(second.resume(have, descriptors.iter().copied()));
+        let mut message = Ok(None);
+        for byte in &bytes[end..] {
+            assert_eq!(message, Ok(None));
+            second.room()[0] = *byte;
+            message = second.on_received(1, []);
+        }
+        assert_eq!(message, whole);
+    }
+    // A message that is complete, invalid or has too many descriptors is not a beginning.
+    assert!(!Assembler::default().resume(&bytes, [0]));
+    assert!(!Assembler::<u32>::default().resume(&[0xff; HEADER_LEN], []));
+    assert!(!Assembler::default().resume(&bytes[..20], 0..100));
+    assert!(Assembler::<u32>::default().resume(&[], []));
+}
+
 #[cfg(target_endian = "little")]
 #[test]
 fn messages_have_the_bytes_of_the_protocol() {

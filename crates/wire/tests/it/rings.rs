@@ -174,6 +174,21 @@ fn invalid_tables_have_errors_of_their_own() {
 }
 
 #[test]
+fn a_chain_that_was_put_back_is_taken_again_but_not_from_the_ring() {
+    let (guest, mut chain) = (guest(), BufferChain::default());
+    let mut device = hostile(Settings::new(4), &[Descriptor::of(buffer(1, false))]);
+    assert_eq!(device.take(&guest, &mut chain), Ok(Some(0)));
+    device.put_back(0);
+    assert_eq!((device.in_flight(), device.base()), (0, 1));
+    assert_eq!(device.take(&guest, &mut chain), Ok(None));
+    assert_eq!(device.retake(0, &guest, &mut chain), Ok(()));
+    assert_eq!((device.in_flight(), chain.readable), (1, 1));
+    device.finish(0, 0);
+    assert!(device.publish());
+    assert_eq!(device.used_index(), 1);
+}
+
+#[test]
 fn a_broken_queue_stays_broken() {
     let settings = Settings::new(4);
     let read = Descriptor::of(buffer(1, false));

@@ -197,19 +197,22 @@ impl<M: Shared> Device<M> {
             .map_err(|why| TakeError::Chain { head, why })
     }
 
+    /// Gives up a head that was taken, because nothing was done for it. It must be taken again
+    /// ([`retake`](Self::retake)), here or by another device process.
+    ///
+    /// # Panics
+    /// If the head is not in flight.
+    pub fn put_back(&mut self, head: u16) {
+        self.end_flight(head);
+    }
+
     /// Returns a head, with `written` bytes written into its buffers. The driver does not see it
     /// before [`publish`](Self::publish).
     ///
     /// # Panics
     /// If the head is not in flight.
     pub fn finish(&mut self, head: u16, written: u32) {
-        let (word, bit) = Self::bit(head);
-        assert!(
-            self.heads.get(word).is_some_and(|bits| bits & bit != 0),
-            "head {head} is not in flight"
-        );
-        self.heads[word] &= !bit;
-        self.in_flight -= 1;
+        self.end_flight(head);
         let mut entry = [0; 8];
         entry[..4].copy_from_slice(&u32::from(head).to_le_bytes());
         entry[4..].copy_from_slice(&written.to_le_bytes());
@@ -276,6 +279,16 @@ impl<M: Shared> Device<M> {
         if !self.settings.event_idx {
             self.areas.used.store16(FLAGS, NO_NOTIFY, Store::Relaxed);
         }
+    }
+
+    fn end_flight(&mut self, head: u16) {
+        let (word, bit) = Self::bit(head);
+        assert!(
+            self.heads.get(word).is_some_and(|bits| bits & bit != 0),
+            "head {head} is not in flight"
+        );
+        self.heads[word] &= !bit;
+        self.in_flight -= 1;
     }
 
     const fn bit(head: u16) -> (usize, u64) {
