@@ -516,7 +516,7 @@ fn disk(
     let door = opened.map(|listener| Door {
         key,
         listener,
-        greet: front::vhost::greeter(&volume.name),
+        greet: front::vhost::greeter(&volume.name, Arc::default()),
     });
     Some(door.map_err(|refusal| listen_problem(config, &volume.vhost_key(), refusal)))
 }

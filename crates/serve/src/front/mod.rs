@@ -8,12 +8,20 @@ pub(crate) mod nbd;
 pub(crate) mod ublk;
 pub(crate) mod vhost;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use crate::acceptor::VolumeExport;
 use crate::shard::Attach;
 use crate::upgrade::{FrontRecord, FrontState};
 
-/// Returns the front end of a client that another process has handed over, or `None` if the state is
-/// incomplete.
-pub(crate) fn inherit(state: FrontState) -> Option<Box<dyn Attach>> {
+/// Returns the front end of a client of `export` that another process has handed over, or `None` if
+/// the state is incomplete. `ending` is that of the volume's [`vhost::greeter`].
+pub(crate) fn inherit(
+    state: FrontState,
+    export: &VolumeExport,
+    ending: Arc<AtomicU32>,
+) -> Option<Box<dyn Attach>> {
     let FrontState {
         record,
         descriptors,
@@ -25,5 +33,15 @@ pub(crate) fn inherit(state: FrontState) -> Option<Box<dyn Attach>> {
             record,
             bytes,
         })),
+        FrontRecord::Vhost(record) => Some(Box::new(vhost::InheritedSession {
+            record,
+            descriptors,
+            bytes,
+            export: Box::new(export.clone()),
+            ending,
+        })),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_config::Problem;
 
 use super::hand_over::UpgradeSource;
 use super::{Inherited, InheritedClients, LiveServer, PreparedServer, ServerOptions};
-use crate::acceptor::{ConnectionRecord, InheritedClient};
+use crate::acceptor::{ConnectionRecord, InheritedClient, VolumeExport};
 use crate::created::Identity;
 use crate::front;
 use crate::upgrade::{
@@ -42,7 +43,7 @@ impl LiveServer {
             let message = Message::Prepared { version };
             channel.send(&message, &[], &[]).map_err(failed)?;
             channel.limit(PATIENCE);
-            let clients = clients(&channel)?;
+            let clients = clients(&channel, &prepared.exports)?;
             drop(reserve);
             Ok((prepared, source, InheritedClients { next, clients }))
         });
@@ -123,7 +124,10 @@ fn resources(channel: &UpgradeChannel) -> Result<Inherited, UpgradeError> {
 }
 
 /// Receives all clients.
-fn clients(channel: &UpgradeChannel) -> Result<Vec<InheritedClient>, UpgradeError> {
+fn clients(
+    channel: &UpgradeChannel,
+    exports: &[VolumeExport],
+) -> Result<Vec<InheritedClient>, UpgradeError> {
     let mut clients = Vec::new();
     loop {
         let Received {
@@ -146,7 +150,8 @@ fn clients(channel: &UpgradeChannel) -> Result<Vec<InheritedClient>, UpgradeErro
                     descriptors,
                     bytes,
                 };
-                let front = front::inherit(state);
+                let export = exports.iter().find(|export| export.name == volume);
+                let front = export.and_then(|export| front::inherit(state, export, Arc::default()));
                 let front = front.ok_or_else(|| UpgradeError::Format(format!("client {id}")))?;
                 clients.push(InheritedClient {
                     connection: ConnectionRecord {

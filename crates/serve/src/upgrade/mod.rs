@@ -18,6 +18,7 @@ mod successor;
 pub(crate) use channel::{Received, UpgradeChannel};
 pub use error::UpgradeError;
 pub(crate) use record::{
-    Beginning, ClientRecord, FORMAT, FrontRecord, FrontState, Message, NbdRecord,
+    Beginning, ClientRecord, FORMAT, FrontRecord, FrontState, InflightRecord, Message, NbdRecord,
+    QueueRecord, RegionRecord, VhostRecord,
 };
 pub use successor::{Predecessor, Successor};

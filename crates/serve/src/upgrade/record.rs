@@ -88,6 +88,7 @@ pub(crate) struct FrontState {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FrontRecord {
     Nbd(NbdRecord),
+    Vhost(VhostRecord),
 }
 
 /// A connection in the transmission phase of NBD. Its bytes are answers that were not sent, followed
@@ -139,4 +140,71 @@ impl NbdRecord {
                 maximum_range: self.maximum_range,
             })
     }
+}
+
+/// A session with a VMM over vhost-user. Descriptors are given by their position in
+/// [`FrontState::descriptors`]. The bytes are the beginning of a message that has not arrived
+/// completely.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct VhostRecord {
+    /// The size that the VMM knows, in bytes, or 0 if it has to be notified of the current one.
+    pub(crate) size: u64,
+    /// The negotiated features of virtio and of the vhost-user protocol.
+    pub(crate) features: u64,
+    pub(crate) protocol: u64,
+    pub(crate) write_back: bool,
+    pub(crate) regions: Vec<RegionRecord>,
+    /// The memory that records requests in flight.
+    pub(crate) inflight: Option<InflightRecord>,
+    /// The channel for requests to the VMM.
+    pub(crate) backend: Option<usize>,
+    /// The queues, by number.
+    pub(crate) queues: Vec<QueueRecord>,
+    /// The queue that the VMM has asked to stop and that has requests left.
+    pub(crate) stopping: Option<u32>,
+    /// The descriptors that came with the incomplete message.
+    pub(crate) partial: Vec<usize>,
+}
+
+/// A region of a guest's memory: addresses in the guest and in the VMM, size in bytes, and the
+/// position in its descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct RegionRecord {
+    pub(crate) guest: u64,
+    pub(crate) size: u64,
+    pub(crate) user: u64,
+    pub(crate) offset: u64,
+    pub(crate) file: usize,
+}
+
+/// The memory that records requests in flight: its part of its descriptor in bytes, and the number
+/// and size of the queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct InflightRecord {
+    pub(crate) size: u64,
+    pub(crate) offset: u64,
+    pub(crate) queues: u16,
+    pub(crate) queue_size: u16,
+    pub(crate) file: usize,
+}
+
+/// A virtqueue, as the VMM has set it up and the server has left it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct QueueRecord {
+    /// The number of entries.
+    pub(crate) size: u16,
+    /// The available index from which requests are taken.
+    pub(crate) base: u16,
+    /// The addresses in the VMM of descriptors, used entries and available entries.
+    pub(crate) addresses: Option<[u64; 3]>,
+    pub(crate) enabled: bool,
+    pub(crate) started: bool,
+    pub(crate) broken: bool,
+    /// The descriptors for notifications.
+    pub(crate) kick: Option<usize>,
+    pub(crate) call: Option<usize>,
+    pub(crate) error: Option<usize>,
+    /// The heads that were taken and are to be taken again, in this order. `None` for a queue that
+    /// is not being served.
+    pub(crate) left: Option<Vec<u16>>,
 }

@@ -63,11 +63,16 @@ pub(crate) const NO_STATUS: u8 = 0xee;
 impl TestGuest {
     /// Creates a guest with memory, and connects it without sending a message.
     pub(crate) fn connect(path: &Path) -> Self {
+        Self::over(dial(path))
+    }
+
+    /// Creates a guest with memory, whose VMM is connected through this socket.
+    pub(crate) fn over(socket: UnixStream) -> Self {
         let file = rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, MEMORY).unwrap();
         let memory = Mapping::new(&file, 0, MEMORY).unwrap();
         Self {
-            socket: dial(path),
+            socket,
             file,
             memory,
             queues: Vec::new(),
@@ -80,11 +85,16 @@ impl TestGuest {
         let mut guest = Self::connect(path);
         guest.agree();
         guest.tell_memory();
-        for number in 0..queues {
-            guest.add_queue(number);
-            guest.tell_queue(number, 0);
-        }
+        guest.serve(queues);
         guest
+    }
+
+    /// Adds this number of queues, and lets the server serve them.
+    pub(crate) fn serve(&mut self, queues: usize) {
+        for number in 0..queues {
+            self.add_queue(number);
+            self.tell_queue(number, 0);
+        }
     }
 
     /// Reconnects like a VMM that was disconnected, with its record of requests in flight.

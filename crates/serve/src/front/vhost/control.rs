@@ -1,6 +1,7 @@
 //! The messages of the VMM and their replies (QEMU: docs/interop/vhost-user.rst).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -73,7 +74,8 @@ pub(super) enum MessageProgress {
 }
 
 /// The reply to a message.
-enum MessageReply {
+#[derive(Debug)]
+pub(super) enum MessageReply {
     /// No reply except an acknowledgement, if the message requests one.
     Plain,
     Value(u64),
@@ -227,7 +229,7 @@ impl VhostSession {
             return Ok(());
         };
         let queue = &mut self.queues[number as usize];
-        if queue.in_flight() > 0 || queue.dirty {
+        if !queue.can_stop() {
             return Ok(());
         }
         self.stopping = None;
@@ -255,8 +257,8 @@ impl VhostSession {
         Ok(queue)
     }
 
-    /// Carries out a message that is not about queues.
-    fn handle_request(
+    /// Carries out a message.
+    pub(super) fn handle_request(
         &mut self,
         request: VhostRequest<OwnedFd>,
     ) -> Result<MessageReply, MessageRefusal> {
@@ -275,12 +277,12 @@ impl VhostSession {
             VhostRequest::SetOwner => {}
             VhostRequest::ResetOwner | VhostRequest::ResetDevice => self.reset(),
             VhostRequest::SetMemTable(table) => self.set_table(table)?,
-            VhostRequest::AddMemReg(region, file) => self.add_region(region, &file)?,
+            VhostRequest::AddMemReg(region, file) => self.add_region(region, file)?,
             VhostRequest::RemMemReg(region) => self.remove_region(region)?,
             VhostRequest::GetConfig { offset, size } => return Ok(self.read_config(offset, size)),
             VhostRequest::SetConfig { offset, data } => self.write_config(offset, &data)?,
             VhostRequest::GetInflightFd(asked) => return make_inflight(asked),
-            VhostRequest::SetInflightFd(inflight, file) => self.set_inflight(inflight, &file)?,
+            VhostRequest::SetInflightFd(inflight, file) => self.set_inflight(inflight, file)?,
             VhostRequest::SetBackendReqFd(channel) => {
                 self.backend = Some(channel);
                 // The channel belongs to a new connection, and the VMM may know the size of an
@@ -332,7 +334,7 @@ impl VhostSession {
                 let queue = self.queue(number)?;
                 queue.kick = None;
                 queue.exchanged = queue.polling.is_some();
-                if queue.in_flight() > 0 || queue.dirty {
+                if !queue.can_stop() {
                     queue.stopping = true;
                     self.stopping = Some(number);
                     return Ok(MessageReply::Later);
@@ -381,19 +383,23 @@ impl VhostSession {
     /// Replaces the guest's memory. Requests in flight keep the old mappings.
     fn set_table(&mut self, table: Vec<(Region, OwnedFd)>) -> Result<(), MessageRefusal> {
         let mut mapped: Vec<MappedRegion> = Vec::new();
+        let mut files = BTreeMap::new();
         for (region, file) in table {
             let others = mapped.iter().map(|m| m.region);
             check_joining(&region, others, REGIONS_MAX)?;
             mapped.push(map(region, &file)?);
+            files.insert(region.guest, file);
         }
+        self.files = files;
         self.memory = GuestMemory::new(mapped);
         Ok(())
     }
 
-    fn add_region(&mut self, region: Region, file: &OwnedFd) -> Result<(), MessageRefusal> {
+    fn add_region(&mut self, region: Region, file: OwnedFd) -> Result<(), MessageRefusal> {
         let mut mapped = self.memory.regions().to_vec();
         check_joining(&region, mapped.iter().map(|m| m.region), REGIONS_MAX)?;
-        mapped.push(map(region, file)?);
+        mapped.push(map(region, &file)?);
+        self.files.insert(region.guest, file);
         self.memory = GuestMemory::new(mapped);
         Ok(())
     }
@@ -410,6 +416,7 @@ impl VhostSession {
         };
         let at = mapped.iter().position(same).ok_or(RegionError::Unknown)?;
         mapped.remove(at);
+        self.files.remove(&region.guest);
         self.memory = GuestMemory::new(mapped);
         Ok(())
     }
@@ -436,7 +443,7 @@ impl VhostSession {
     }
 
     /// Uses memory of the VMM for the record of requests in flight.
-    fn set_inflight(&mut self, inflight: Inflight, file: &OwnedFd) -> Result<(), MessageRefusal> {
+    fn set_inflight(&mut self, inflight: Inflight, file: OwnedFd) -> Result<(), MessageRefusal> {
         let Inflight {
             size,
             offset,
@@ -448,7 +455,9 @@ impl VhostSession {
             return Err(MessageRefusal::Inflight);
         }
         self.notes = Some(InflightMemory {
-            mapping: Mapping::new(file, offset, wanted)?,
+            mapping: Mapping::new(&file, offset, wanted)?,
+            file,
+            offset,
             queues,
             queue_size,
         });

@@ -86,6 +86,11 @@ impl VhostDisk {
         }
     }
 
+    /// Returns the size in bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.rules.capacity * SECTOR
+    }
+
     /// Changes the size to `size` bytes. Returns false if that was the size before.
     pub(super) fn resize(&mut self, size: u64) -> bool {
         let capacity = size / SECTOR;

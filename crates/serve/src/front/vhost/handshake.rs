@@ -31,10 +31,10 @@ pub(super) struct ConnectedVmm {
     pub(super) ending: Arc<AtomicU32>,
 }
 
-/// Returns the function that accepts connections at the socket of a volume.
-pub(crate) fn greeter(volume: &str) -> Greet {
+/// Returns the function that accepts connections at the socket of a volume. `ending` is the number
+/// of ended sessions at this socket that still have requests in progress.
+pub(crate) fn greeter(volume: &str, ending: Arc<AtomicU32>) -> Greet {
     let volume: Arc<str> = volume.into();
-    let ending = Arc::default();
     Arc::new(move |socket| {
         Box::new(VhostHandshake {
             socket,

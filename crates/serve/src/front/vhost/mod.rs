@@ -11,40 +11,49 @@
 //! guest wants a call, an operation on the ring makes it, so that a call that blocks does not block
 //! the shard.
 //!
+//! A session can be handed over to another process ([`hand_over`]), which sets up the same session
+//! again. The requests that did not reach the drive are taken again there.
+//!
 //! An invalid request of the guest gets an error status, or makes the server stop serving the
 //! queue, and is logged. An invalid message of the VMM is refused, or ends the connection.
 
 mod control;
 mod disk;
+mod hand_over;
 mod handshake;
 mod inflight;
 mod queue;
 mod take;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_core::{Instant, Span};
 use weir_uring::{
-    AnyRing, GuestMemory, GuestSlice, Handle, Mapping, MappingPart, OpId, Ring, RingCompletion,
+    AnyRing, Errno, GuestMemory, GuestSlice, Handle, Mapping, MappingPart, OpId, Ring,
+    RingCompletion,
 };
 use weir_wire::ring::split::BufferChain;
 use weir_wire::vhost::Assembler;
 use weir_wire::virtio_blk::{BlkRequest, Status};
 
 use crate::shard::{
-    AnswerLoad, AttachError, FrontContext, FrontEnd, FrontProgress, NextStep, PollResult,
-    RequestAnswer, TakeStop,
+    AnswerLoad, AttachError, ClientRequest, FrontContext, FrontEnd, FrontProgress, NextStep,
+    PollResult, RequestAnswer, RequestPayload, TakeStop,
 };
 use crate::slab::Slab;
+use crate::upgrade::FrontState;
 use control::MessageProgress;
 use disk::{QUEUES, VhostDisk};
 use handshake::ConnectedVmm;
-use queue::Virtqueue;
+use queue::{TakenHead, Virtqueue};
 
+pub(crate) use hand_over::InheritedSession;
 pub(crate) use handshake::greeter;
 
 /// The number of the operation that waits for a message from the VMM.
@@ -72,6 +81,9 @@ struct VhostSession {
     /// durable.
     write_back: bool,
     memory: GuestMemory,
+    /// The descriptor of each region of the memory, by the guest's address of the region. Another
+    /// process needs it to map the region.
+    files: BTreeMap<u64, OwnedFd>,
     queues: Vec<Virtqueue>,
     /// The index of the queue that is served first in the next turn.
     first: usize,
@@ -93,14 +105,29 @@ struct VhostSession {
     /// and the old ones must not access memory that the guest has reused since.
     ending: Arc<AtomicU32>,
     closed: bool,
+    stage: SessionStage,
     chain: BufferChain,
     request: BlkRequest,
+}
+
+/// The relation of a session to its VMM and guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SessionStage {
+    Serving,
+    /// The session is being handed over. Nothing is read from the VMM or the rings. Responses are
+    /// published, and the guest is called for them.
+    Detached,
+    /// The guest is not called either, because a call has blocked for too long.
+    Silent,
 }
 
 /// The shared memory that records requests in flight.
 #[derive(Debug)]
 struct InflightMemory {
     mapping: Mapping,
+    file: OwnedFd,
+    /// The first byte of the memory in its descriptor.
+    offset: u64,
     queues: u16,
     queue_size: u16,
 }
@@ -110,7 +137,7 @@ struct InflightMemory {
 struct GuestRequest {
     queue: u8,
     generation: u32,
-    head: u16,
+    taken: TakenHead,
     /// The request's status byte in the guest's memory.
     status: GuestSlice,
     /// The number of bytes written if the request succeeds, including the status byte.
@@ -122,7 +149,7 @@ struct GuestRequest {
 struct WaitingChain {
     queue: usize,
     generation: u32,
-    head: u16,
+    taken: TakenHead,
 }
 
 impl InflightMemory {
@@ -150,6 +177,7 @@ impl VhostSession {
             protocol: 0,
             write_back: true,
             memory: GuestMemory::default(),
+            files: BTreeMap::new(),
             queues: queues.collect(),
             first: 0,
             stopping: None,
@@ -161,6 +189,7 @@ impl VhostSession {
             broken: None,
             ending: agreed.ending,
             closed: false,
+            stage: SessionStage::Serving,
             chain: BufferChain::default(),
             request: BlkRequest::default(),
         })
@@ -184,6 +213,9 @@ impl VhostSession {
 
     /// Queues the operations that wait for messages and for kicks.
     fn watch(&mut self, cx: &mut FrontContext<'_>) -> Result<(), &'static str> {
+        if self.stage != SessionStage::Serving {
+            return Ok(());
+        }
         if self.watching.is_none() && self.stopping.is_none() {
             let queued = cx.ring.poll_readable(cx.token(CONTROL), &self.socket);
             self.watching = Some(queued.map_err(|_| NO_PLACE)?);
@@ -213,6 +245,10 @@ impl VhostSession {
     fn on_kick_ready(&mut self, number: usize, now: Instant) -> NextStep {
         let queue = &mut self.queues[number];
         queue.polling = None;
+        if self.stage != SessionStage::Serving {
+            // The kick stays in its descriptor, for whoever polls it next.
+            return NextStep::Rest;
+        }
         queue.on_kick(now);
         if let Some(kick) = &queue.kick
             && let Err(errno) = kick.take_event()
@@ -221,6 +257,36 @@ impl VhostSession {
             self.break_queue(number, &format!("its kicks cannot be read: {errno}"));
         }
         NextStep::Take
+    }
+
+    /// Processes messages of the VMM, or the end of the wait for them.
+    fn on_message_ready(&mut self, now: Instant) -> NextStep {
+        self.watching = None;
+        if self.stage != SessionStage::Serving {
+            return NextStep::Rest;
+        }
+        let heard = self.read_messages();
+        if let Some(at) = &mut self.news {
+            *at = now + QUIET;
+        }
+        match heard {
+            MessageProgress::All => NextStep::Take,
+            MessageProgress::End => NextStep::Gone,
+            MessageProgress::Broken(reason) => {
+                self.broken = Some(reason);
+                NextStep::Take
+            }
+        }
+    }
+
+    /// Processes the end of a call.
+    fn on_called(&mut self, number: usize, result: Result<usize, Errno>) -> NextStep {
+        let queue = &mut self.queues[number];
+        queue.calling = None;
+        // The call was cancelled, so the guest has not been called.
+        queue.call_again |= self.stage == SessionStage::Silent && result.is_err();
+        self.calls |= queue.call_again;
+        NextStep::Rest
     }
 
     /// Calls the guest. If a call is in progress, another call is made when it ends.
@@ -274,31 +340,17 @@ impl FrontEnd for VhostSession {
     fn completed(
         &mut self,
         op: u32,
-        _: RingCompletion,
+        completion: RingCompletion,
         cx: &mut FrontContext<'_>,
     ) -> FrontProgress {
         let then = if op == CONTROL {
-            self.watching = None;
-            let heard = self.read_messages();
-            if let Some(at) = &mut self.news {
-                *at = cx.now + QUIET;
-            }
-            match heard {
-                MessageProgress::All => NextStep::Take,
-                MessageProgress::End => NextStep::Gone,
-                MessageProgress::Broken(reason) => {
-                    self.broken = Some(reason);
-                    NextStep::Take
-                }
-            }
+            self.on_message_ready(cx.now)
         } else {
             let number = ((op - FIRST_QUEUE) / 2) as usize;
             if (op - FIRST_QUEUE).is_multiple_of(2) {
                 self.on_kick_ready(number, cx.now)
             } else {
-                self.queues[number].calling = None;
-                self.calls |= self.queues[number].call_again;
-                NextStep::Rest
+                self.on_called(number, completion.result)
             }
         };
         if self.calls {
@@ -349,7 +401,7 @@ impl FrontEnd for VhostSession {
                 Err(_) => (Status::IoError, 1),
             };
             under.status.copy_from(0, &[status as u8]);
-            queue.finish(under.head, written);
+            queue.finish(under.taken.head, written);
         }
         0
     }
@@ -360,11 +412,14 @@ impl FrontEnd for VhostSession {
             let answers = queue.dirty && queue.publish(cx.now);
             let wanted = queue.call_again && queue.calling.is_none();
             let broken = queue.broken && queue.error.is_some();
-            if answers || wanted || broken {
+            if self.stage == SessionStage::Silent {
+                queue.call_again |= answers;
+            } else if answers || wanted || broken {
                 self.call(number, cx)?;
             }
         }
-        self.calls = false;
+        // Calls that were not made are made when the session is served again.
+        self.calls = self.stage == SessionStage::Silent;
         if self.has_lost_memory() {
             return Err(LOST);
         }
@@ -405,11 +460,49 @@ impl FrontEnd for VhostSession {
             && queues.all(|queue| queue.polling.is_none() && queue.calling.is_none())
     }
 
+    fn detach(&mut self, ring: &mut AnyRing) -> bool {
+        if self.broken.is_some() || self.has_lost_memory() {
+            return false;
+        }
+        self.begin_hand_over(ring);
+        true
+    }
+
+    fn resume(&mut self) {
+        self.stage = SessionStage::Serving;
+    }
+
+    fn take_back(&mut self, ask: &ClientRequest, _: &RequestPayload) {
+        if let Some(under) = self.under.remove(ask.token as u32) {
+            self.put_back(under.queue.into(), under.generation, under.taken);
+        }
+    }
+
+    fn stop_sending(&mut self, ring: &mut AnyRing) {
+        self.stage = SessionStage::Silent;
+        for id in self.queues.iter().filter_map(|queue| queue.calling) {
+            ring.cancel(id);
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        // A call that is due need not be made here, because whoever serves the guest next makes it.
+        self.is_idle() && self.is_over() && self.queues.iter().all(|queue| !queue.dirty)
+    }
+
+    fn hand_over(&mut self, _: &mut FrontContext<'_>) -> io::Result<Option<FrontState>> {
+        self.state().map(Some)
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
 
     fn poll_shared(&mut self, now: Instant) -> PollResult {
+        if self.stage != SessionStage::Serving {
+            // Another process may serve the rings already.
+            return PollResult::default();
+        }
         let mut take = false;
         for queue in &mut self.queues {
             let waited = queue.is_waiting();
@@ -431,7 +524,7 @@ impl FrontEnd for VhostSession {
     }
 
     fn poll_deadline(&self) -> Option<Instant> {
-        if self.closed {
+        if self.closed || self.stage != SessionStage::Serving {
             return None;
         }
         let queues = self.queues.iter().filter_map(Virtqueue::due);
@@ -458,3 +551,6 @@ impl Drop for VhostSession {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,19 @@
 //! One virtqueue of a disk: its ring in the guest's memory, the descriptors for notifications, and
 //! its progress.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use weir_config::{CallRule, WakeRule};
 use weir_core::{Instant, Span};
 use weir_uring::{GuestMemory, Handle, MappingPart, OpId};
 use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic};
-use weir_wire::ring::split::{Areas, Device, LayoutError, Settings, lengths};
+use weir_wire::ring::split::{
+    Areas, BufferChain, Device, LayoutError, Settings, TakeError, lengths,
+};
 use weir_wire::ring::{Load, Shared};
 use weir_wire::vhost::RingAddresses;
 
-use super::inflight::InflightLog;
+use super::inflight::{InflightLog, InflightState};
 
 /// The offset of the used index in the used area (virtio 1.2, section 2.7.8).
 const USED_INDEX: usize = 2;
@@ -39,8 +41,15 @@ pub(super) struct Virtqueue {
     /// The device side of the ring, while the queue is being served.
     pub(super) device: Option<Device<MappingPart>>,
     pub(super) log: Option<InflightLog<MappingPart>>,
-    /// Heads that were in flight when the previous server of the queue ended.
-    pub(super) left: VecDeque<u16>,
+    /// Heads that were taken and have to be taken again, by their number. They were in flight when
+    /// the previous server of the queue ended, or were taken back for a hand-over.
+    pub(super) left: BTreeMap<u64, u16>,
+    /// True if `left` is complete and the next start continues at `base`, because another process
+    /// has handed the queue over. Otherwise the start reads `left` from the memory that records
+    /// requests in flight.
+    pub(super) is_inherited: bool,
+    /// The number of the next head. Numbers have the order in which heads are taken.
+    next: u64,
     /// True if the queue cannot be served any more after an error.
     pub(super) broken: bool,
     /// True if heads were returned that are not published.
@@ -56,6 +65,14 @@ pub(super) struct Virtqueue {
     /// A number that changes whenever the queue is set up again, so that requests from before are
     /// recognised.
     pub(super) generation: u32,
+}
+
+/// A head that was taken from a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TakenHead {
+    pub(super) head: u16,
+    /// The number of the head in the order in which heads are taken.
+    pub(super) number: u64,
 }
 
 /// The policies for notifications between guest and server.
@@ -140,12 +157,25 @@ impl Virtqueue {
 
     /// Returns true if requests are to be taken from the queue.
     pub(super) fn is_active(&self) -> bool {
-        self.device.is_some() && self.enabled && !self.broken && !self.stopping
+        self.device.is_some() && !self.broken && (self.accepts() || !self.left.is_empty())
+    }
+
+    /// Returns true if new requests are to be taken, and not only those that are left.
+    fn accepts(&self) -> bool {
+        self.enabled && !self.stopping
     }
 
     /// Returns true if the queue is to be served and has not been started.
     pub(super) fn is_due(&self) -> bool {
-        self.started && self.enabled && self.device.is_none() && !self.broken
+        let wanted = self.enabled || self.is_inherited;
+        self.started && wanted && self.device.is_none() && !self.broken
+    }
+
+    /// Returns true if nothing has to be done for the queue before it can stop.
+    pub(super) fn can_stop(&self) -> bool {
+        // The heads that are left in a broken queue are never taken.
+        let left = !self.left.is_empty() && !self.broken;
+        self.in_flight() == 0 && !self.dirty && !left
     }
 
     /// Starts serving the queue. `log` is its region of the memory that records requests in flight.
@@ -181,14 +211,11 @@ impl Virtqueue {
             let (log, left) =
                 InflightLog::open(part, self.size, published).ok_or(QueueStartError::Log)?;
             self.log = Some(log);
-            // Every head that was taken is either in the used ring or in flight, so the two numbers
-            // add up to the available index. The record is therefore more reliable than the index
-            // of a VMM that was not notified of the last stop.
-            if left.is_resumed {
-                self.base = published.wrapping_add(left.heads.len() as u16);
+            if !self.is_inherited {
+                self.adopt(published, left);
             }
-            self.left = left.heads.into();
         }
+        self.is_inherited = false;
         let settings = Settings {
             size: self.size,
             ..settings
@@ -203,6 +230,62 @@ impl Virtqueue {
         Ok(())
     }
 
+    /// Continues with the state that an earlier server has left in the memory that records requests
+    /// in flight. `published` is the used index.
+    fn adopt(&mut self, published: u16, state: InflightState) {
+        // Every head that was taken is either in the used ring or in flight, so the two numbers
+        // add up to the available index. The record is therefore more reliable than the index
+        // of a VMM that was not notified of the last stop.
+        if state.is_resumed {
+            self.base = published.wrapping_add(state.heads.len() as u16);
+        }
+        self.set_left(state.heads);
+    }
+
+    /// Sets the heads that have to be taken again, in the order in which they were taken.
+    pub(super) fn set_left(&mut self, heads: Vec<u16>) {
+        self.next = heads.len() as u64;
+        self.left = (0..).zip(heads).collect();
+    }
+
+    /// Takes the next chain, and reads it into `chain`. Chains that are left come first.
+    ///
+    /// # Errors
+    /// Returns the reason why no chain can be taken, or why the chain is invalid.
+    pub(super) fn take(
+        &mut self,
+        memory: &GuestMemory,
+        chain: &mut BufferChain,
+    ) -> Result<Option<TakenHead>, TakeError> {
+        let accepts = self.accepts();
+        let Some(device) = &mut self.device else {
+            return Ok(None);
+        };
+        if let Some((number, head)) = self.left.pop_first() {
+            device.retake(head, memory, chain)?;
+            return Ok(Some(TakenHead { head, number }));
+        }
+        let head = if accepts {
+            device.take(memory, chain)?
+        } else {
+            None
+        };
+        let taken = head.map(|head| TakenHead {
+            head,
+            number: self.next,
+        });
+        self.next += u64::from(taken.is_some());
+        Ok(taken)
+    }
+
+    /// Takes back a chain for which nothing was done. It is taken again before all later ones.
+    pub(super) fn put_back(&mut self, taken: TakenHead) {
+        if let Some(device) = &mut self.device {
+            device.put_back(taken.head);
+            self.left.insert(taken.number, taken.head);
+        }
+    }
+
     /// Stops serving the queue. Its progress is in `base` afterwards.
     pub(super) fn stop(&mut self) {
         if let Some(device) = self.device.take() {
@@ -211,6 +294,7 @@ impl Virtqueue {
         self.log = None;
         (self.kicks, self.calls, self.returned) = (None, None, 0);
         self.left.clear();
+        self.is_inherited = false;
         self.started = false;
         self.stopping = false;
         self.broken = false;

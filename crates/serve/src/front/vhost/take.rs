@@ -6,6 +6,7 @@ use weir_wire::ring::Guest;
 use weir_wire::ring::split::{Settings, TakeError};
 use weir_wire::virtio_blk::{BlkCommand, BlkRequest, Status, feature};
 
+use super::queue::TakenHead;
 use super::{GuestRequest, VhostSession, WaitingChain};
 use crate::shard::{ClientRequest, FrontContext, TakeStop, cost, is_direct};
 
@@ -90,25 +91,15 @@ impl VhostSession {
             return QueueStep::Spent;
         }
         let queue = &mut self.queues[number];
-        let Some(device) = &mut queue.device else {
-            return QueueStep::Empty;
-        };
-        // Requests that were in flight when an earlier server ended come first.
-        let taken = match queue.left.pop_front() {
-            Some(head) => device
-                .retake(head, &self.memory, &mut self.chain)
-                .map(|()| Some(head)),
-            None => device.take(&self.memory, &mut self.chain),
-        };
-        match taken {
+        match queue.take(&self.memory, &mut self.chain) {
             Ok(None) => QueueStep::Empty,
-            Ok(Some(head)) => {
+            Ok(Some(taken)) => {
                 // The head must be recorded before anything is done for it, or a crash would
                 // lose it.
                 if let Some(log) = &mut queue.log {
-                    log.take(head);
+                    log.take(taken.head);
                 }
-                self.enter(number, head, cx)
+                self.enter(number, taken, cx)
             }
             Err(TakeError::Chain { head, why }) => {
                 if let Some(log) = &mut queue.log {
@@ -129,16 +120,17 @@ impl VhostSession {
         let WaitingChain {
             queue,
             generation,
-            head,
+            taken,
         } = *waiting;
         if self.queues[queue].generation != generation {
             return QueueStep::Taken;
         }
-        self.enter(queue, head, cx)
+        self.enter(queue, taken, cx)
     }
 
     /// Parses the chain in `self.chain`. Its request goes to the core or is completed immediately.
-    fn enter(&mut self, number: usize, head: u16, cx: &mut FrontContext<'_>) -> QueueStep {
+    fn enter(&mut self, number: usize, taken: TakenHead, cx: &mut FrontContext<'_>) -> QueueStep {
+        let head = taken.head;
         let parsed = self
             .request
             .parse(&self.chain, &self.memory, &self.disk.rules);
@@ -170,14 +162,14 @@ impl VhostSession {
             self.waiting = Some(WaitingChain {
                 queue: number,
                 generation: self.queues[number].generation,
-                head,
+                taken,
             });
             return QueueStep::Blocked;
         }
         let under = GuestRequest {
             queue: number as u8,
             generation: self.queues[number].generation,
-            head,
+            taken,
             status,
             written: self.request.written(),
         };
