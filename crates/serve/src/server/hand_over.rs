@@ -97,6 +97,11 @@ impl LiveServer {
         successor: &mut Successor,
         source: &UpgradeSource,
     ) -> Result<String, UpgradeError> {
+        if let Some(volume) = self.devices.cannot_outlive() {
+            return Err(UpgradeError::Unsupported(format!(
+                "the block device of volume.{volume} ends with this process, because the volume's data does"
+            )));
+        }
         let channel = &mut successor.channel;
         channel.limit(PREPARE);
         let begin = Message::Begin(Beginning {

@@ -147,6 +147,13 @@ impl Devices {
         self.served.clear();
     }
 
+    /// Returns the first volume whose device ends with this process, because its data does. Such a
+    /// device cannot be handed over.
+    pub(crate) fn cannot_outlive(&self) -> Option<&str> {
+        let mut served = self.served.iter();
+        served.find(|s| !s.recoverable).map(|s| &*s.volume)
+    }
+
     /// Reports the new sizes of grown volumes to the kernel. Returns a line with the reason for
     /// each device that keeps its size.
     pub(crate) fn resize(
@@ -470,6 +477,33 @@ fn remove(device: &ServedDevice, within: Duration, all: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_devices_of_lasting_volumes_are_handed_over() {
+        let mut devices = Devices::new(Vec::new(), Arc::default(), Vec::new());
+        assert_eq!(devices.cannot_outlive(), None);
+        let device = |volume: &str, recoverable| ServedDevice {
+            volume: volume.to_owned(),
+            number: 0,
+            queues: 2,
+            shard: 0,
+            operations: 8,
+            recoverable,
+        };
+        devices.served = vec![
+            device("disk", true),
+            device("memory", false),
+            device("model", false),
+        ];
+        assert_eq!(devices.cannot_outlive(), Some("memory"));
+        devices.release();
+        assert_eq!(
+            (devices.cannot_outlive(), devices.queues("disk")),
+            (None, 0)
+        );
+        // Nothing is left to end, so this returns at once.
+        devices.end(Duration::ZERO);
+    }
 
     #[test]
     fn a_mark_identifies_a_file_and_a_volume() {

@@ -12,7 +12,8 @@
 //!
 //! The kernel is a client that cannot reconnect by itself, so a queue is never closed in favour of
 //! others. It ends with its device ([`Devices`]) or with the process. In the latter case, the
-//! driver keeps the requests in progress and sends them to the next process.
+//! driver keeps the requests in progress and sends them to the next process. A hand-over to another
+//! process therefore transfers no state of a queue.
 
 mod control;
 mod devices;
@@ -26,3 +27,6 @@ mod toy;
 pub(crate) use devices::{Devices, has_driver, look, operations};
 #[cfg(test)]
 pub(crate) use toy::FakeUblkQueue;
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use weir_wire::ublk::{
 use crate::errno::EIO;
 use crate::shard::{
     AnswerLoad, Attach, AttachError, ClientRequest, ClientState, FrontContext, FrontEnd,
-    FrontProgress, NextStep, RequestAnswer, RequestResult, TakeStop,
+    FrontProgress, NextStep, RequestAnswer, RequestPayload, RequestResult, TakeStop,
 };
 
 /// A queue on its way to the shard of its volume.
@@ -404,6 +404,21 @@ impl FrontEnd for UblkQueue {
 
     fn is_over(&self) -> bool {
         self.under_way == 0
+    }
+
+    fn detach(&mut self, _: &mut AnyRing) -> bool {
+        // The commands stay with the driver, which ends them together with the ring of this
+        // process, and passes all requests to the process that recovers the device.
+        true
+    }
+
+    fn take_back(&mut self, ask: &ClientRequest, _: &RequestPayload) {
+        // The driver still has the request and its payload.
+        self.fresh.push_back(ask.token as u16);
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_idle() && !self.places.iter().any(|place| place.copies)
     }
 
     fn is_kernel(&self) -> bool {
