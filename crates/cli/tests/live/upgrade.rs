@@ -64,6 +64,14 @@ fn upgrade(scratch: &Scratch) -> Duration {
     Duration::from_millis(said["pause_ms"].as_u64().unwrap())
 }
 
+/// Returns the number of connections of all volumes.
+fn connections(scratch: &Scratch) -> usize {
+    let said = run(scratch, "ctl --socket weir.sock --json list").ended(0);
+    let volumes: Vec<Value> = serde_json::from_str(&said.out).unwrap();
+    let counts = volumes.iter().map(|v| v["now"]["connections"].as_u64());
+    counts.map(|count| count.unwrap() as usize).sum()
+}
+
 /// Starts fio with jobs that verify what they have written, each in a part of its own.
 fn fio(scratch: &Scratch, name: &str, uri: &str, jobs: usize) -> Child {
     let mut fio = in_scratch(
@@ -182,15 +190,8 @@ fn upgrades_under_verified_load_are_not_noticed() {
                 scope.spawn(move || guest_load(&socket, n, stop))
             })
             .collect();
-        let connections = || {
-            server
-                .log
-                .lock()
-                .unwrap()
-                .matches("client connected")
-                .count()
-        };
-        wait("all clients come", || connections() >= PLAIN + TLS + GUESTS);
+        let came = || connections(&scratch) >= PLAIN + TLS + GUESTS;
+        wait("all clients come", came);
         let mut pauses: Vec<Duration> = (0..count()).map(|_| upgrade(&scratch)).collect();
         pauses.sort();
         for (_, fio) in &mut loads {
@@ -298,15 +299,7 @@ fn a_new_process_that_fails_leaves_the_server_serving() {
     let (server, program) = serve_copy(&scratch);
     let uri = format!("nbd+unix:///plain?socket={}", scratch.at("nbd.sock"));
     let mut load = fio(&scratch, "plain", &uri, 4);
-    wait("the clients come", || {
-        server
-            .log
-            .lock()
-            .unwrap()
-            .matches("client connected")
-            .count()
-            >= 4
-    });
+    wait("the clients come", || connections(&scratch) >= 4);
     let all = failures();
     let wanted = (count() / 2).max(8).min(all.len());
     let mut failed = 0;
