@@ -112,6 +112,40 @@ impl Max {
     }
 }
 
+/// The debts of a group to the limits of its [`Max`]. Each is the time that the limit's rate takes
+/// for everything that has passed and is not paid for yet. Up to the burst, a debt is a used part
+/// of the burst. Beyond the burst, the next request waits, because a request that was larger than
+/// the rest of the burst has passed.
+///
+/// It is zero for a limit that does not exist.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MaxDebt {
+    /// The debt to the limit [`Max::bandwidth`].
+    pub bandwidth: Span,
+    /// The debt to the limit [`Max::read_bandwidth`].
+    pub read_bandwidth: Span,
+    /// The debt to the limit [`Max::write_bandwidth`].
+    pub write_bandwidth: Span,
+    /// The debt to the limit [`Max::iops`].
+    pub iops: Span,
+    /// The debt to the limit [`Max::read_iops`].
+    pub read_iops: Span,
+    /// The debt to the limit [`Max::write_iops`].
+    pub write_iops: Span,
+}
+
+impl MaxDebt {
+    /// No debt to any limit.
+    pub const NONE: Self = Self {
+        bandwidth: Span::ZERO,
+        read_bandwidth: Span::ZERO,
+        write_bandwidth: Span::ZERO,
+        iops: Span::ZERO,
+        read_iops: Span::ZERO,
+        write_iops: Span::ZERO,
+    };
+}
+
 /// The service that a client or a group of clients is sold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contract {

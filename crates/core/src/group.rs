@@ -1,6 +1,6 @@
 //! The tree of groups, to which contracts and knobs are attached.
 
-use crate::contract::{Capacity, Contract, Rates};
+use crate::contract::{Capacity, Contract, MaxDebt, Rates};
 use crate::id::{GroupId, ROOT, SpaceId};
 use crate::knobs::Knobs;
 use crate::refusal::Refusal;
@@ -36,6 +36,19 @@ pub enum Edit {
         id: GroupId,
         /// The new knobs of the group.
         knobs: Knobs,
+    },
+    /// Replaces the debts of a group to the limits of its max, for a layer that continues the work
+    /// of another one ([`Layer::debt`](crate::Layer::debt)). The debts begin to shrink at the time
+    /// of the change.
+    ///
+    /// A debt to a limit that the contract does not have is ignored. All debts are ignored by a
+    /// layer whose limits are in slices ([`control::Config::slices`](crate::control::Config)),
+    /// because such a limit counts the current slice and has no debt.
+    SetDebt {
+        /// The group, which must not be the root.
+        id: GroupId,
+        /// The new debts of the group.
+        debt: MaxDebt,
     },
     /// Removes a group, which must have neither children nor streams.
     RemoveGroup(GroupId),
@@ -145,6 +158,7 @@ impl Groups {
                 self.below_root(id)?.knobs = knobs;
                 Ok(())
             }
+            Edit::SetDebt { id, .. } => self.below_root(id).map(drop),
             Edit::RemoveGroup(id) => {
                 let group = self.below_root(id)?;
                 if group.children > 0 || group.streams > 0 {

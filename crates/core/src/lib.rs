@@ -73,7 +73,7 @@ pub mod tunable;
 mod wake;
 
 pub use admission::PROMISABLE;
-pub use contract::{Capacity, Class, Contract, Max};
+pub use contract::{Capacity, Class, Contract, Max, MaxDebt};
 pub use event::{Event, Listener, Mask, Publish};
 pub use group::Edit;
 pub use id::{GroupId, QueueId, ROOT, SpaceId, StreamId, Tag};

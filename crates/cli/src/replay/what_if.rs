@@ -191,7 +191,8 @@ pub(super) fn contracts<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> GroupC
     groups
 }
 
-/// Applies an edit to the groups. Edits of spaces, capacities and settings do not change contracts.
+/// Applies an edit to the groups. Edits of spaces, capacities, settings and debts do not change
+/// contracts.
 fn change(groups: &mut GroupContracts, edit: &Edit) {
     match *edit {
         Edit::AddGroup {
@@ -209,7 +210,10 @@ fn change(groups: &mut GroupContracts, edit: &Edit) {
         Edit::RemoveGroup(id) => {
             groups.remove(&id);
         }
-        Edit::SetSpace { .. } | Edit::SetCapacity(_) | Edit::SetKnobs { .. } => {}
+        Edit::SetSpace { .. }
+        | Edit::SetCapacity(_)
+        | Edit::SetKnobs { .. }
+        | Edit::SetDebt { .. } => {}
     }
 }
 

@@ -249,6 +249,7 @@ impl LayerState {
                     assert!(before.is_some() == size.is_none() || grows, "{edits:?}");
                 }
                 Edit::SetCapacity(_) => {}
+                Edit::SetDebt { .. } => panic!("a reload keeps debts: {edits:?}"),
             }
         }
         self

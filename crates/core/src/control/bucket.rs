@@ -48,6 +48,23 @@ impl Bucket {
         (self.rate, self.burst) = (rate, burst);
     }
 
+    /// Returns the time by which everything taken so far exceeds what has been paid for at `now`,
+    /// rounded up to a nanosecond.
+    pub(super) fn debt(&self, now: Instant) -> Span {
+        if self.rate == 0 {
+            return Span::ZERO;
+        }
+        let owed = self.full + Span::from_nanos(u64::from(self.fraction > 0));
+        owed.since(now)
+    }
+
+    /// Replaces the debt. Without a limit, there is none.
+    pub(super) fn set_debt(&mut self, now: Instant, debt: Span) {
+        if self.rate > 0 {
+            (self.full, self.fraction) = (now + debt, 0);
+        }
+    }
+
     /// Returns the time at which the next unit may be taken, which is not in the future if it may
     /// be taken at once.
     #[inline]

@@ -15,6 +15,7 @@ use super::latency::LatencyController;
 use super::low::LowController;
 use super::max::Throttle;
 use super::slices::SlicesController;
+use crate::contract::MaxDebt;
 use crate::cx::Cx;
 use crate::id::GroupId;
 use crate::sample::Take;
@@ -82,6 +83,22 @@ impl Chain {
             controller.set(cx);
         }
         self.update_due();
+    }
+
+    /// Replaces the debts of a group ([`Controller::set_debt`]).
+    pub(crate) fn set_debt(&mut self, cx: &mut Cx, group: GroupId, debt: &MaxDebt) {
+        for controller in &mut self.controllers {
+            controller.set_debt(cx, group, debt);
+        }
+        self.update_due();
+    }
+
+    /// Returns the debts of a group, which at most one controller has.
+    pub(crate) fn debt(&self, now: Instant, group: GroupId) -> MaxDebt {
+        let mut debts = self.controllers.iter().map(|c| c.debt(now, group));
+        debts
+            .find(|debt| *debt != MaxDebt::NONE)
+            .unwrap_or_default()
     }
 
     /// Returns true if requests of a group must enter the chain, because a controller covers the

@@ -1,5 +1,6 @@
 //! The interface between the chain and its controllers.
 
+use crate::contract::MaxDebt;
 use crate::cx::Cx;
 use crate::id::GroupId;
 use crate::sample::Take;
@@ -27,6 +28,13 @@ pub(crate) enum Verdict {
 pub(crate) trait Controller: Send + Sync + Debug {
     /// Applies a changed tree, contracts or knobs. Requests that are held or under way remain.
     fn set(&mut self, cx: &mut Cx);
+    /// Replaces the debts of a group ([`Edit::SetDebt`](crate::Edit::SetDebt)). Only exact limits
+    /// have debts.
+    fn set_debt(&mut self, _cx: &mut Cx, _group: GroupId, _debt: &MaxDebt) {}
+    /// Returns the debts of a group at `now`.
+    fn debt(&self, _now: Instant, _group: GroupId) -> MaxDebt {
+        MaxDebt::NONE
+    }
     /// Returns true if requests of a group must enter. Others may go directly to the elevator.
     fn covers(&self, group: GroupId) -> bool;
     /// Returns true if the controller counts requests and must be notified of the end of each

@@ -13,7 +13,7 @@
 use super::bucket::Bucket;
 use super::controller::{Controller, Verdict};
 use super::held::{HeldStreams, release_event};
-use crate::contract::Max;
+use crate::contract::{Max, MaxDebt};
 use crate::cx::Cx;
 use crate::heap::Heap;
 use crate::id::{GroupId, ROOT};
@@ -51,6 +51,28 @@ impl MaxNode {
         limited: NIL,
         above: NIL,
     };
+
+    fn set_debt(&mut self, now: Instant, debt: &MaxDebt) {
+        let bytes = [debt.read_bandwidth, debt.write_bandwidth, debt.bandwidth];
+        let requests = [debt.read_iops, debt.write_iops, debt.iops];
+        let buckets = self.bytes.iter_mut().chain(&mut self.requests);
+        for (bucket, debt) in buckets.zip(bytes.into_iter().chain(requests)) {
+            bucket.set_debt(now, debt);
+        }
+    }
+
+    fn debt(&self, now: Instant) -> MaxDebt {
+        let [read_bandwidth, write_bandwidth, bandwidth] = self.bytes.map(|b| b.debt(now));
+        let [read_iops, write_iops, iops] = self.requests.map(|b| b.debt(now));
+        MaxDebt {
+            bandwidth,
+            read_bandwidth,
+            write_bandwidth,
+            iops,
+            read_iops,
+            write_iops,
+        }
+    }
 }
 
 /// The controller for exact limits, with the requests that it holds. Numbers are slots of live
@@ -117,15 +139,22 @@ impl Throttle {
 impl Controller for Throttle {
     /// Applies the limits of every group. Debts remain.
     fn set(&mut self, cx: &mut Cx) {
-        self.set_at = cx.now;
         for id in (0..cx.table.groups.capacity()).map(GroupId) {
             self.set_group(cx, id);
         }
-        for queue in 0..self.queues.len() as u32 {
-            if !self.queues[queue as usize].is_empty() {
-                self.place(cx, queue);
-            }
+        self.place_all(cx);
+    }
+
+    fn set_debt(&mut self, cx: &mut Cx, group: GroupId, debt: &MaxDebt) {
+        if let Some(node) = self.nodes.get_mut(group.0 as usize) {
+            node.set_debt(cx.now, debt);
+            self.place_all(cx);
         }
+    }
+
+    fn debt(&self, now: Instant, group: GroupId) -> MaxDebt {
+        let node = self.nodes.get(group.0 as usize);
+        node.map_or(MaxDebt::NONE, |node| node.debt(now))
     }
 
     fn covers(&self, group: GroupId) -> bool {
@@ -239,6 +268,16 @@ impl Throttle {
         }
         node.iops_size = max.iops_size;
         (node.limited, node.above) = (first, above);
+    }
+
+    /// Lets every queue wait at its level again, after limits or debts were set.
+    fn place_all(&mut self, cx: &Cx) {
+        self.set_at = cx.now;
+        for queue in 0..self.queues.len() as u32 {
+            if !self.queues[queue as usize].is_empty() {
+                self.place(cx, queue);
+            }
+        }
     }
 
     /// Returns the next held request that may continue now, already charged.

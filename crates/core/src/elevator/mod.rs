@@ -183,7 +183,7 @@ impl AnyElevator {
                 }
                 Edit::RemoveGroup(id) => elevator.remove_group(cx, id),
                 Edit::SetCapacity(_) => elevator.set_capacity(cx),
-                Edit::SetSpace { .. } => {}
+                Edit::SetSpace { .. } | Edit::SetDebt { .. } => {}
             }
         }
         elevator.settle(cx, slots);

@@ -4,7 +4,7 @@
 use super::Layer;
 use crate::admission::{admit, admit_min};
 use crate::group::{Edit, Groups};
-use crate::{Capacity, Instant, PromiseSums, Refusal};
+use crate::{Capacity, GroupId, Instant, MaxDebt, PromiseSums, Refusal};
 
 impl Layer {
     /// Applies a list of edits in order.
@@ -30,6 +30,14 @@ impl Layer {
         self.cx.table.shape.capacity = capacity;
         self.config.drive.capacity = capacity;
         self.chain.set(&mut self.cx);
+        for edit in edits {
+            // A later edit of the same change may have removed the group.
+            if let Edit::SetDebt { id, debt } = edit
+                && self.cx.table.groups.get(*id).is_some()
+            {
+                self.chain.set_debt(&mut self.cx, *id, debt);
+            }
+        }
         self.update_paths();
         self.release(now);
         for edit in edits {
@@ -62,6 +70,13 @@ impl Layer {
         #[cfg(debug_assertions)]
         self.check();
         Some(promised)
+    }
+
+    /// Returns the debts of a group to its max at `now`, with which another layer can continue
+    /// ([`Edit::SetDebt`]). They are zero if the group does not exist, if it has no max, or if the
+    /// limits are in slices. Requests that wait for a limit are not part of a debt.
+    pub fn debt(&self, now: Instant, group: GroupId) -> MaxDebt {
+        self.chain.debt(now, group)
     }
 
     /// Checks a change without applying it, and returns the result that [`change`](Self::change)

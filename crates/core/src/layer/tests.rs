@@ -3,8 +3,8 @@
 use super::*;
 use crate::testing::{self, at, capacity, flush, group, iops, latency, limit, min, read, space};
 use crate::{
-    Completion, Contract, ControllerKind, Cookie, Edit, Max, Outcome, PromiseSums, ROOT, Reason,
-    Refusal, Request, SpaceId, Span, Tag,
+    Completion, Contract, ControllerKind, Cookie, Edit, Max, MaxDebt, Outcome, PromiseSums, ROOT,
+    Reason, Refusal, Request, SpaceId, Span, Tag,
 };
 use std::string::ToString;
 use std::vec::Vec;
@@ -427,6 +427,69 @@ fn a_setting_without_its_controller_is_refused() {
     );
     let accepted = layer.change(at(0), &[add(Max::NONE)]);
     assert_eq!(accepted, Ok(PromiseSums::default()));
+}
+
+/// The debts of a limited group count as a used part of the burst and beyond it, and only those of
+/// limits that the group has are kept.
+#[test]
+fn a_debt_is_continued_by_another_layer() {
+    let id = GroupId(1);
+    let max = Max::of_bandwidth(1_000)
+        .read_iops(10)
+        .burst(Span::from_millis(500));
+    let [mut before, mut after] = [0; 2].map(|_| Bench::new(4, Sizes::default()));
+    for b in [&mut before, &mut after] {
+        b.layer.change(at(0), &[group(1, limit(max))]).unwrap();
+    }
+    let s = before.open(id);
+    before.submit(0, &[read(s, 1, 4_096)]);
+    let owed = MaxDebt {
+        bandwidth: Span::from_micros(4_096_000),
+        read_iops: Span::from_millis(100),
+        ..MaxDebt::NONE
+    };
+    assert_eq!(before.layer.debt(at(0), id), owed);
+    let debt = before.layer.debt(at(96_000), id);
+    assert_eq!(debt.bandwidth, Span::from_secs(4));
+    assert_eq!(debt.read_iops, Span::from_millis(4));
+    // A debt to a limit that the group does not have is not kept.
+    let iops = Span::from_secs(9);
+    let set = |debt| [Edit::SetDebt { id, debt }];
+    let edits = set(MaxDebt { iops, ..debt });
+    after.layer.change(at(0), &edits).unwrap();
+    assert_eq!(after.layer.debt(at(0), id), debt);
+    let s = after.open(id);
+    after.submit(0, &[read(s, 1, 1)]);
+    assert_eq!(after.dispatched(3_499_999), []);
+    // A debt also concerns requests that were held before it was set.
+    let bandwidth = Span::from_secs(1);
+    let edits = set(MaxDebt { bandwidth, ..debt });
+    after.layer.change(at(3_499_999), &edits).unwrap();
+    assert_eq!(after.dispatched(3_999_998), []);
+    assert_eq!(after.dispatched(3_999_999), [(1, 1, Tag(0))]);
+}
+
+#[test]
+fn debts_need_a_group_and_an_exact_limit() {
+    let mut b = Bench::new(1, Sizes::default());
+    let debt = MaxDebt {
+        bandwidth: Span::from_secs(1),
+        ..MaxDebt::NONE
+    };
+    let set = |id| [Edit::SetDebt { id, debt }];
+    assert_eq!(b.layer.change(at(0), &set(ROOT)), Err(Refusal::Root));
+    let missing = Refusal::NoSuchGroup(GroupId(1));
+    assert_eq!(b.layer.change(at(0), &set(GroupId(1))), Err(missing));
+    // Without a max, and with one in slices, a debt is ignored.
+    let slices = control::Config::default().slices(Some(control::slices::Config::default()));
+    let config = b.layer.config().clone().controllers(slices);
+    let in_slices = testing::layer(config, &[group(1, limit(Max::of_bandwidth(1)))]).unwrap();
+    let unlimited = [group(1, Contract::DEFAULT)];
+    b.layer.change(at(0), &unlimited).unwrap();
+    for mut layer in [b.layer, in_slices] {
+        layer.change(at(0), &set(GroupId(1))).unwrap();
+        assert_eq!(layer.debt(at(0), GroupId(1)), MaxDebt::NONE);
+    }
 }
 
 /// Returns all samples of the wanted kinds.

@@ -3,7 +3,7 @@
 use super::code::{Code, Input, Malformed, choices, fields, put_all, take_all, variants};
 use crate::{
     Class, Completion, Contract, ControllerKind, Dispatch, Done, Edit, Flags, GroupId, Instant,
-    Knobs, Layer, LowKnobs, Max, Op, OpenError, Outcome, Output, Priority, PriorityClass,
+    Knobs, Layer, LowKnobs, Max, MaxDebt, Op, OpenError, Outcome, Output, Priority, PriorityClass,
     PromiseSums, QueueId, Reason, Refusal, Reject, Rejection, Request, SpaceId, Span, StreamId,
     StreamSpec, Tag, Waits, Wake,
 };
@@ -255,6 +255,7 @@ fields! {
     Contract { min, min_iops, share, max, class }
     LowKnobs { read_bandwidth, write_bandwidth, read_iops, write_iops, idle, latency }
     Max { bandwidth, read_bandwidth, write_bandwidth, iops, read_iops, write_iops, iops_size, burst }
+    MaxDebt { bandwidth, read_bandwidth, write_bandwidth, iops, read_iops, write_iops }
     PromiseSums { bytes, iops, millionths }
 }
 
@@ -322,6 +323,7 @@ choices! {
         3 = SetSpace { id, size },
         4 = SetCapacity { capacity: 0 },
         5 = SetKnobs { id, knobs },
+        6 = SetDebt { id, debt },
     } "an edit"
     Refusal {
         0 = OverCapacity { promised, capacity },

@@ -45,8 +45,8 @@ pub const FRAME_MAX: usize = 16 << 20;
 const MAGIC: [u8; 8] = *b"WEIRREC\0";
 
 /// The version of the layout, which is the only one that is read. It must be increased if the
-/// content of [`Call`] or the order of fields changes. A new kind of call does not need a new
-/// version, because older records do not contain it.
+/// content of [`Call`] or the order of fields changes. A new kind of call or edit does not need a
+/// new version, because older records do not contain it.
 const VERSION: u32 = 5;
 
 /// The end mark, in the place of the length of a frame.

@@ -6,7 +6,7 @@ use crate::random::Rng;
 use crate::testing::{group, iops, limit, request, space, spec};
 use crate::{
     Capacity, Completion, Config, DriveShape, Edit, Flags, GroupId, Instant, Knobs, Layer,
-    LowKnobs, Op, Output, PromiseSums, Sizes, SpaceId, Span, StreamId, elevator,
+    LowKnobs, MaxDebt, Op, Output, PromiseSums, Sizes, SpaceId, Span, StreamId, elevator,
 };
 use std::vec::Vec;
 
@@ -160,9 +160,26 @@ fn knobs_of_every_kind_are_read_as_they_were_written() {
         .into_iter()
         .flat_map(|latency| lows.map(|low| Knobs { latency, low }));
     let edits: Vec<_> = knobs.map(|knobs| Edit::SetKnobs { id, knobs }).collect();
+    assert_edits_are_read(&edits);
+}
+
+#[test]
+fn a_debt_is_read_as_it_was_written() {
+    let debt = MaxDebt {
+        bandwidth: Span::from_nanos(1),
+        read_bandwidth: Span::from_nanos(2),
+        write_bandwidth: Span::from_nanos(3),
+        iops: Span::from_nanos(4),
+        read_iops: Span::from_nanos(5),
+        write_iops: Span::MAX,
+    };
+    let id = GroupId(7);
+    assert_edits_are_read(&[Edit::SetDebt { id, debt }]);
+}
+
+fn assert_edits_are_read(edits: &[Edit]) {
     let mut recorder = Recorder::new(&config());
     let result = Ok(PromiseSums::default());
-    let edits = &edits[..];
     recorder.append(Instant::ZERO, &Call::Change { edits, result });
     let mut reader = Reader::new();
     reader.feed(recorder.bytes());

@@ -56,7 +56,10 @@ impl GroupTree {
                         self.count_child(terms.parent, -1);
                     }
                 }
-                Edit::SetSpace { .. } | Edit::SetCapacity(_) | Edit::SetKnobs { .. } => {}
+                Edit::SetSpace { .. }
+                | Edit::SetCapacity(_)
+                | Edit::SetKnobs { .. }
+                | Edit::SetDebt { .. } => {}
             }
         }
     }

@@ -1,10 +1,11 @@
 //! Tests that a backlogged client gets its max exactly. Over any length of time it gets at least
 //! `rate * t` less one request. It gets at most `rate * t`, the burst and one request, if its
-//! driver meets every wake-up.
+//! driver meets every wake-up. The upper bound holds in every window even if another layer
+//! continues with the debts of the first.
 
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Max, Op, Output,
-    Priority, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, elevator,
+    Priority, ROOT, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, elevator,
 };
 use weir_verify::audit::random::{DecisionSource, RandomDecisions};
 use weir_verify::audit::{Audited, Witness};
@@ -42,9 +43,12 @@ fn draw(random: &mut RandomDecisions) -> LimitRun {
 }
 
 fn layer(drawn: &LimitRun) -> (Audited, StreamId) {
-    let config =
+    // Small tables, because a run can have many layers.
+    let sizes = Sizes::default().requests(64).streams(4).groups(2).spaces(1);
+    let config = Config::of(elevator::Config::None)
+        .sizes(sizes.per_stream(16).scheduler_tags(64).events(64))
         // A request is never longer than a command, so that each one has a single piece.
-        Config::of(elevator::Config::None).drive(DriveShape::default().max_transfer(1 << 18));
+        .drive(DriveShape::default().max_transfer(1 << 18));
     let mut layer = Witness::audited_layer(config, false).unwrap();
     let max = if drawn.by_requests {
         Max::NONE.iops(drawn.rate).burst(drawn.burst)
@@ -72,9 +76,20 @@ fn layer(drawn: &LimitRun) -> (Audited, StreamId) {
     (layer, stream)
 }
 
-/// Keeps `depth` requests waiting. Returns the time at which each request passed its limits.
-fn releases(drawn: &LimitRun) -> Vec<Instant> {
-    let (mut layer, stream) = layer(drawn);
+/// Returns another layer that continues with the debts of `old` at `now`. The requests that wait in
+/// `old` are lost.
+fn successor(drawn: &LimitRun, old: &Audited, now: Instant) -> (Audited, StreamId) {
+    let (mut new, stream) = layer(drawn);
+    let id = GroupId(1);
+    let debt = old.layer().debt(now, id);
+    new.change(now, &[Edit::SetDebt { id, debt }]).unwrap();
+    (new, stream)
+}
+
+/// Keeps `depth` requests waiting. Returns the time at which each request passed its limits. If
+/// `replace` is given, another layer continues at times that it draws.
+fn releases(drawn: &LimitRun, mut replace: Option<&mut RandomDecisions>) -> Vec<Instant> {
+    let (mut layer, mut stream) = layer(drawn);
     let (mut out, mut done, mut now, mut waiting, mut cookie) =
         (Vec::new(), Vec::new(), Instant::ZERO, 0, 0);
     while (done.len() as u64) < drawn.releases {
@@ -107,7 +122,17 @@ fn releases(drawn: &LimitRun) -> Vec<Instant> {
         // The drive completes pieces at once, so that only the limit delays requests.
         layer.complete(now, &tags);
         if tags.is_empty() {
-            now = wake.expect("requests wait for a limit").at;
+            let wake = wake.expect("requests wait for a limit").at;
+            if let Some(random) = replace.as_mut()
+                && random.once_in(8)
+            {
+                now += Span::from_nanos(random.below(wake.since(now).as_nanos()));
+                assert_eq!(layer.observer().audit.found().violations(), [], "{drawn:?}");
+                (layer, stream) = successor(drawn, &layer, now);
+                waiting = 0;
+            } else {
+                now = wake;
+            }
         }
     }
     // The auditors agree with the check below.
@@ -127,7 +152,7 @@ fn a_backlogged_client_gets_its_rate_and_no_more() {
         };
         let rate = u128::from(drawn.rate);
         let burst = rate * u128::from(drawn.burst.as_nanos());
-        let releases = releases(&drawn);
+        let releases = releases(&drawn, None);
         for (i, &at) in releases.iter().enumerate() {
             let (passed, time) = (
                 (i as u128 + 1) * amount * 1_000_000_000,
@@ -144,6 +169,34 @@ fn a_backlogged_client_gets_its_rate_and_no_more() {
                 before + rate >= rate * time || i == 0,
                 "{i}: {drawn:?} {at:?}"
             );
+        }
+    }
+}
+
+/// The requests are often much larger than the bucket, so that they leave debts.
+#[test]
+fn a_client_gets_no_more_than_its_rate_from_layers_that_continue_each_other() {
+    let mut random = RandomDecisions::new(9);
+    for _ in 0..60 {
+        let drawn = LimitRun {
+            releases: 200,
+            ..draw(&mut random)
+        };
+        let amount = if drawn.by_requests { 1 } else { drawn.size };
+        let amount = i128::from(amount) * 1_000_000_000;
+        let rate = i128::from(drawn.rate);
+        // A request that is due between two nanoseconds passes at the second and begins a window
+        // there, so that a window can be a nanosecond too short.
+        let most = rate * i128::from(drawn.burst.as_nanos() + 1) + amount;
+        let releases = releases(&drawn, Some(&mut random));
+        // The amount before each request less the amount of the rate up to then. In the window
+        // between two requests, both included, the difference of their values and one request pass
+        // above the rate.
+        let mut lowest = i128::MAX;
+        for (before, at) in (0..).zip(releases) {
+            let ahead = before * amount - rate * i128::from(at.as_nanos());
+            lowest = lowest.min(ahead);
+            assert!(ahead - lowest + amount <= most, "{before}: {drawn:?}");
         }
     }
 }

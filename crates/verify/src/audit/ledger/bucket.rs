@@ -44,6 +44,12 @@ impl LeakyBucket {
         (self.rate, self.burst) = (rate, burst);
     }
 
+    /// Replaces the content by the amount that leaks in `debt` nanoseconds.
+    pub(super) fn set_debt(&mut self, now: Instant, debt: u64) {
+        self.leak(now);
+        (self.level, self.slack) = (u128::from(self.rate) * u128::from(debt), 0);
+    }
+
     /// Returns true if a request may pass at `now`, which must not be before the last charge.
     #[inline]
     pub(super) fn is_ready(&self, now: Instant) -> bool {

@@ -14,7 +14,7 @@ use crate::audit::model::{LayerModel, LiveRequest};
 use crate::audit::wake::WakesAuditor;
 use bucket::LeakyBucket;
 use weir_core::record::Call;
-use weir_core::{Config, GroupId, Instant, Max, Reason, Request, Span, Wake};
+use weir_core::{Config, Edit, GroupId, Instant, Max, MaxDebt, Reason, Request, Span, Wake};
 
 /// The maximum lateness of a driver that is not charged to the client, in nanoseconds.
 const LATENESS_MAX: u64 = 5_000_000;
@@ -107,6 +107,23 @@ impl LimitLedger {
             let path = model.tree.path(GroupId(i as u32)).map(|g| g.0);
             let limited: Vec<u32> = path.filter(|&g| self.nodes[g as usize].limited).collect();
             self.nodes[i].path = limited;
+        }
+    }
+
+    /// Replaces the content of a group's buckets, as another layer left them.
+    fn set_debt(&mut self, now: Instant, id: GroupId, debt: &MaxDebt) {
+        // An accepted change can remove the group after it has set its debt.
+        let node = self.nodes.get_mut(id.0 as usize);
+        let Some(node) = node.filter(|node| node.exists) else {
+            return;
+        };
+        let bytes = [debt.read_bandwidth, debt.write_bandwidth, debt.bandwidth];
+        for (bucket, debt) in node.bytes.iter_mut().zip(bytes) {
+            bucket.set_debt(now, debt.as_nanos());
+        }
+        let requests = [debt.read_iops, debt.write_iops, debt.iops];
+        for (bucket, debt) in node.requests.iter_mut().zip(requests) {
+            bucket.set_debt(now, debt.as_nanos());
         }
     }
 
@@ -236,7 +253,14 @@ impl Auditor for LimitLedger {
     fn fact(&mut self, model: &LayerModel, fact: &Fact<'_>, found: &mut Violations) {
         match *fact {
             Fact::Begin(call) => self.begin(model, call),
-            Fact::Changed(_, Ok(_)) if self.exact => self.set(model),
+            Fact::Changed(edits, Ok(_)) if self.exact => {
+                self.set(model);
+                for edit in edits {
+                    if let Edit::SetDebt { id, debt } = edit {
+                        self.set_debt(model.now, *id, debt);
+                    }
+                }
+            }
             Fact::Accepted(slot) => self.count(model.request(slot), true),
             Fact::Cancelled(Some(slot), true) => {
                 let live = model.request(slot);

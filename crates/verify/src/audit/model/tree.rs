@@ -79,7 +79,9 @@ impl AuditedTree {
                 }
                 _ => false,
             },
-            Edit::SetKnobs { id, .. } => id != ROOT && self.get(id).is_some(),
+            Edit::SetKnobs { id, .. } | Edit::SetDebt { id, .. } => {
+                id != ROOT && self.get(id).is_some()
+            }
             Edit::RemoveGroup(id) => {
                 let unused = id != ROOT
                     && self.get(id).is_some()

@@ -2,7 +2,7 @@
 
 use super::DecisionSource;
 use super::plan::{
-    RandomOperation, RandomPlan, add_group, capacity, draw_contract, set_knobs, set_space,
+    RandomOperation, RandomPlan, add_group, capacity, draw_contract, set_debt, set_knobs, set_space,
 };
 use crate::audit::Audited;
 use weir_core::{
@@ -451,6 +451,7 @@ impl<'a, S: DecisionSource> RandomDriver<'a, S> {
                 },
                 4 => Edit::RemoveGroup(GroupId(id)),
                 5 => set_space(self.source, space),
+                6 => set_debt(self.source, id),
                 _ => Edit::SetCapacity(capacity(self.source)),
             });
             edits.extend(set_knobs(self.source, id));

@@ -4,8 +4,8 @@ use super::{DecisionSource, RandomDecisions};
 use weir_core::elevator;
 use weir_core::tunable::Tuned;
 use weir_core::{
-    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Knobs, Max, ROOT, Sizes, SpaceId,
-    Span, control, merge,
+    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Knobs, Max, MaxDebt, ROOT, Sizes,
+    SpaceId, Span, control, merge,
 };
 
 /// A drawn configuration and the frequencies of operations. Every run draws its own plan, so that
@@ -305,6 +305,22 @@ pub(super) fn set_knobs(source: &mut impl DecisionSource, id: u32) -> Option<Edi
     };
     let id = GroupId(id);
     (knobs != Knobs::NONE || source.once_in(8)).then_some(Edit::SetKnobs { id, knobs })
+}
+
+/// Draws the debts of a group, most of them up to 16 ms.
+pub(super) fn set_debt(source: &mut impl DecisionSource, id: u32) -> Edit {
+    let mut debt = || source.sometimes(2, |s| Span::from_nanos(s.magnitude(1 << 24)));
+    Edit::SetDebt {
+        id: GroupId(id),
+        debt: MaxDebt {
+            bandwidth: debt(),
+            read_bandwidth: debt(),
+            write_bandwidth: debt(),
+            iops: debt(),
+            read_iops: debt(),
+            write_iops: debt(),
+        },
+    }
 }
 
 fn draw_max<S: DecisionSource>(source: &mut S) -> Max {
