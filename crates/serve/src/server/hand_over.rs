@@ -1,6 +1,7 @@
 //! Hands a running server over to a successor.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -13,8 +14,10 @@ use super::{LiveServer, nbd_key};
 use crate::acceptor::ConnectionRecord;
 use crate::created::Identity;
 use crate::doors;
-use crate::shard::{HandedClient, Mail, ShardHandle};
-use crate::upgrade::{Beginning, ClientRecord, FORMAT, Message, Successor, UpgradeError};
+use crate::shard::{HandedClient, HandedShard, Mail, ShardHandle};
+use crate::upgrade::{
+    Beginning, ClientRecord, FORMAT, Message, Successor, UpgradeChannel, UpgradeError,
+};
 
 /// The time limit of the successor for opening everything. Nobody waits for it.
 const PREPARE: Duration = Duration::from_mins(1);
@@ -23,7 +26,7 @@ const HANDSHAKES: Duration = Duration::from_millis(500);
 /// The time limit of the drives for the requests in flight, while all clients wait.
 const DRIVES: Duration = Duration::from_millis(700);
 /// The time limit of the successor for taking over all clients, while they wait.
-const TAKE_OVER: Duration = Duration::from_secs(5);
+pub(super) const TAKE_OVER: Duration = Duration::from_secs(5);
 /// The time limit of a shard for an answer that it can give at once.
 const SHARD: Duration = Duration::from_secs(5);
 
@@ -175,11 +178,12 @@ impl LiveServer {
             .iter()
             .map(|shard| send(shard, |done| Mail::HandOver(DRIVES, done)))
             .collect();
-        let mut clients = Vec::new();
+        let mut shards = Vec::new();
         let mut failed = None;
+        // All answers are awaited, because every shard must be resumed after a failure.
         for answer in asked {
             match received(&answer, DRIVES + SHARD) {
-                Ok(Ok(handed)) => clients.extend(handed.clients),
+                Ok(Ok(handed)) => shards.push(handed),
                 Ok(Err(error)) => failed = Some(UpgradeError::from(error)),
                 Err(error) => failed = Some(error),
             }
@@ -194,30 +198,9 @@ impl LiveServer {
             error,
         };
         let mut count = 0;
-        for client in clients {
-            // The acceptor knows every client except those that another one has just replaced.
-            let Some(connection) = connections.remove(&client.id) else {
-                continue;
-            };
-            let HandedClient {
-                id,
-                peer,
-                volume,
-                front,
-            } = client;
-            let record = Message::Client(ClientRecord {
-                id,
-                name: peer,
-                volume,
-                peer: connection.peer,
-                credentials: connection.credentials,
-                front: front.record,
-            });
-            let descriptors: Vec<_> = front.descriptors.iter().map(AsFd::as_fd).collect();
-            channel
-                .send(&record, &descriptors, &front.bytes)
-                .map_err(step)?;
-            count += 1;
+        for handed in shards {
+            send_volumes(channel, &handed).map_err(step)?;
+            count += send_clients(channel, handed.clients, &mut connections).map_err(step)?;
         }
         channel.send(&Message::Commit, &[], &[]).map_err(step)?;
         match channel.receive().map_err(step)?.message {
@@ -264,14 +247,17 @@ impl LiveServer {
 }
 
 /// Sends a question to a shard.
-fn send<T>(shard: &ShardHandle, question: impl FnOnce(Sender<T>) -> Mail) -> Receiver<T> {
+pub(super) fn send<T>(
+    shard: &ShardHandle,
+    question: impl FnOnce(Sender<T>) -> Mail,
+) -> Receiver<T> {
     let (wanted, answer) = channel();
     // If the shard has ended, the answer fails.
     shard.address().send_mail(question(wanted));
     answer
 }
 
-fn received<T>(answer: &Receiver<T>, within: Duration) -> Result<T, UpgradeError> {
+pub(super) fn received<T>(answer: &Receiver<T>, within: Duration) -> Result<T, UpgradeError> {
     answer.recv_timeout(within).map_err(|_| UpgradeError::Ended)
 }
 
@@ -282,4 +268,45 @@ fn ask<T>(
     within: Duration,
 ) -> Result<T, UpgradeError> {
     received(&send(shard, question), within)
+}
+
+/// Sends the state of a shard's volumes.
+fn send_volumes(channel: &UpgradeChannel, handed: &HandedShard) -> io::Result<()> {
+    for debt in &handed.debts {
+        channel.send(&Message::Debt(debt.clone()), &[], &[])?;
+    }
+    Ok(())
+}
+
+/// Sends the clients of a shard. Returns their number.
+fn send_clients(
+    channel: &UpgradeChannel,
+    clients: Vec<HandedClient>,
+    connections: &mut BTreeMap<u64, ConnectionRecord>,
+) -> io::Result<usize> {
+    let mut count = 0;
+    for client in clients {
+        // The acceptor knows every client except those that another one has just replaced.
+        let Some(connection) = connections.remove(&client.id) else {
+            continue;
+        };
+        let HandedClient {
+            id,
+            peer,
+            volume,
+            front,
+        } = client;
+        let record = Message::Client(ClientRecord {
+            id,
+            name: peer,
+            volume,
+            peer: connection.peer,
+            credentials: connection.credentials,
+            front: front.record,
+        });
+        let descriptors: Vec<_> = front.descriptors.iter().map(AsFd::as_fd).collect();
+        channel.send(&record, &descriptors, &front.bytes)?;
+        count += 1;
+    }
+    Ok(count)
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use weir_config::Problem;
 
-use super::hand_over::UpgradeSource;
+use super::hand_over::{TAKE_OVER, UpgradeSource, received, send};
 use super::{Inherited, InheritedClients, LiveServer, PreparedServer, ServerOptions};
 use crate::acceptor::{ConnectionRecord, InheritedClient, VolumeExport};
 use crate::created::Identity;
+use crate::error::StartError;
 use crate::front;
+use crate::shard::{InheritedVolumes, Mail};
 use crate::upgrade::{
     Beginning, ClientRecord, FORMAT, FrontState, Message, Predecessor, Received, UpgradeChannel,
     UpgradeError,
@@ -43,7 +45,8 @@ impl LiveServer {
             let message = Message::Prepared { version };
             channel.send(&message, &[], &[]).map_err(failed)?;
             channel.limit(PATIENCE);
-            let clients = clients(&channel, &prepared.exports)?;
+            let (clients, volumes) = state(&channel, &prepared.exports)?;
+            prepared.inherit(volumes)?;
             drop(reserve);
             Ok((prepared, source, InheritedClients { next, clients }))
         });
@@ -62,6 +65,23 @@ impl LiveServer {
         let server = prepared.serve(options, Some(inherited))?;
         tracing::info!(connections = count, "took over from the running server");
         Ok((server, source, Predecessor(channel)))
+    }
+}
+
+impl PreparedServer {
+    /// Lets the shards apply the state of the volumes of the predecessor.
+    fn inherit(&self, volumes: InheritedVolumes) -> Result<(), UpgradeError> {
+        let volumes = Arc::new(volumes);
+        let asked = self.shards.0.iter().map(|shard| {
+            let volumes = Arc::clone(&volumes);
+            send(shard, |done| Mail::Inherit(volumes, done))
+        });
+        // The shards work at the same time.
+        let asked: Vec<_> = asked.collect();
+        for answer in asked {
+            received(&answer, TAKE_OVER)?.map_err(StartError::from)?;
+        }
+        Ok(())
     }
 }
 
@@ -123,12 +143,12 @@ fn resources(channel: &UpgradeChannel) -> Result<Inherited, UpgradeError> {
     }
 }
 
-/// Receives all clients.
-fn clients(
+/// Receives all clients, and the state of the volumes.
+fn state(
     channel: &UpgradeChannel,
     exports: &[VolumeExport],
-) -> Result<Vec<InheritedClient>, UpgradeError> {
-    let mut clients = Vec::new();
+) -> Result<(Vec<InheritedClient>, InheritedVolumes), UpgradeError> {
+    let (mut clients, mut volumes) = (Vec::new(), InheritedVolumes::default());
     loop {
         let Received {
             message,
@@ -136,35 +156,9 @@ fn clients(
             bytes,
         } = channel.receive().map_err(failed)?;
         match message {
-            Message::Client(record) => {
-                let ClientRecord {
-                    id,
-                    name,
-                    volume,
-                    peer,
-                    credentials,
-                    front,
-                } = record;
-                let state = FrontState {
-                    record: front,
-                    descriptors,
-                    bytes,
-                };
-                let export = exports.iter().find(|export| export.name == volume);
-                let front = export.and_then(|export| front::inherit(state, export, Arc::default()));
-                let front = front.ok_or_else(|| UpgradeError::Format(format!("client {id}")))?;
-                clients.push(InheritedClient {
-                    connection: ConnectionRecord {
-                        id,
-                        peer,
-                        credentials,
-                    },
-                    name,
-                    volume,
-                    front,
-                });
-            }
-            Message::Commit => return Ok(clients),
+            Message::Debt(debt) => volumes.debts.push(debt),
+            Message::Client(record) => clients.push(client(record, descriptors, bytes, exports)?),
+            Message::Commit => return Ok((clients, volumes)),
             other => return Err(UpgradeError::Format(format!("{other:?}"))),
         }
     }
@@ -181,6 +175,41 @@ fn reserve() -> Result<Vec<OwnedFd>, UpgradeError> {
     copies.collect::<io::Result<_>>().map_err(|error| {
         let reason = weir_config::os_error::message(&error);
         UpgradeError::Unsupported(format!("too few descriptors are left: {reason}"))
+    })
+}
+
+/// Returns a client with these descriptors and bytes of its front end.
+fn client(
+    record: ClientRecord,
+    descriptors: Vec<OwnedFd>,
+    bytes: Vec<u8>,
+    exports: &[VolumeExport],
+) -> Result<InheritedClient, UpgradeError> {
+    let ClientRecord {
+        id,
+        name,
+        volume,
+        peer,
+        credentials,
+        front,
+    } = record;
+    let state = FrontState {
+        record: front,
+        descriptors,
+        bytes,
+    };
+    let export = exports.iter().find(|export| export.name == volume);
+    let front = export.and_then(|export| front::inherit(state, export, Arc::default()));
+    let front = front.ok_or_else(|| UpgradeError::Format(format!("client {id}")))?;
+    Ok(InheritedClient {
+        connection: ConnectionRecord {
+            id,
+            peer,
+            credentials,
+        },
+        name,
+        volume,
+        front,
     })
 }
 

@@ -19,7 +19,7 @@ use super::Shard;
 use super::client::ClientState;
 use super::drive::OpenStream;
 use super::front::{Attached, QueuedRequest};
-use crate::upgrade::FrontState;
+use crate::upgrade::{DebtRecord, FrontState};
 use weir_config::os_error;
 
 /// The interval in which the shard checks whether its clients are settled. A quiet send, for
@@ -44,6 +44,8 @@ pub(crate) type VolumeDescriptors = (String, Vec<OwnedFd>);
 #[derive(Debug, Default)]
 pub(crate) struct HandedShard {
     pub(crate) clients: Vec<HandedClient>,
+    /// The debts of the volumes and tenants of all drives that have any.
+    pub(crate) debts: Vec<DebtRecord>,
 }
 
 /// The reason why a shard cannot hand over its clients. It serves them again.
@@ -234,9 +236,12 @@ impl Shard {
         settled
     }
 
-    /// Returns the states of all clients.
-    fn handed(&mut self) -> io::Result<HandedShard> {
-        let mut handed = HandedShard::default();
+    /// Returns the states of all clients and volumes.
+    pub(super) fn handed(&mut self) -> io::Result<HandedShard> {
+        let mut handed = HandedShard {
+            debts: self.drives.iter().flat_map(|d| d.debts(self.now)).collect(),
+            ..HandedShard::default()
+        };
         for slot in self.clients.slots() {
             let front = self.with_front(slot, |front, cx| front.hand_over(cx))?;
             if let Some(front) = front {

@@ -26,6 +26,7 @@ mod error;
 mod front;
 mod hand_over;
 mod hold;
+mod inherit;
 mod leave;
 mod memory;
 mod model;
@@ -76,6 +77,7 @@ pub(crate) use front::{
     NextStep, PollResult, RequestAnswer, RequestResult, TakeStop,
 };
 pub(crate) use hand_over::{HandOverError, HandedClient, HandedShard, VolumeDescriptors};
+pub(crate) use inherit::InheritedVolumes;
 pub(crate) use memory::{PAGE, cost};
 pub(crate) use payload::{RequestPayload, is_direct};
 pub(crate) use seen::JournalView;
@@ -112,6 +114,9 @@ pub(crate) enum Mail {
     HandOver(Duration, Sender<Result<HandedShard, HandOverError>>),
     /// Return duplicates of the descriptors of each volume's storage.
     Descriptors(Sender<io::Result<Vec<VolumeDescriptors>>>),
+    /// Apply the state of volumes that another process has handed over. What belongs to other shards
+    /// is ignored.
+    Inherit(Arc<InheritedVolumes>, Sender<Result<(), ShardError>>),
     /// Serve the clients again that were prepared for another process.
     Resume,
     /// End the shard at once and leave everything as it is, because another process has taken over.

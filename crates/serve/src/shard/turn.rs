@@ -332,6 +332,10 @@ impl Shard {
                     // If the receiver has given up, it does not need them.
                     let _ = wanted.send(self.descriptors());
                 }
+                Mail::Inherit(volumes, done) => {
+                    // If the receiver has given up, the server does not start.
+                    let _ = done.send(self.inherit(&volumes));
+                }
                 Mail::Resume => self.resume(),
                 Mail::Abandon => self.is_abandoned = true,
                 Mail::Drain(within) => self.begin_drain(within),

@@ -4,8 +4,8 @@
 //! The server starts the other program as its [`Successor`] and sends the configuration in force,
 //! the listening sockets, and the storage with its locks. The successor opens everything and reports
 //! that it is prepared. Only then the server stops serving: it completes what has reached the drives
-//! and hands over the state of each client. The successor confirms that it has taken over, and
-//! serves. If it fails at any step before that, the server ends it and serves on.
+//! and hands over the state of each client, and what each volume and tenant owes to its max. The
+//! successor confirms that it has taken over, and serves. If it fails at any step before that, the server ends it and serves on.
 //!
 //! [`record`] has the messages, and [`channel`] their transport. `server/hand_over.rs` and
 //! `server/take_over.rs` are the two sides.
@@ -18,7 +18,7 @@ mod successor;
 pub(crate) use channel::{Received, UpgradeChannel};
 pub use error::UpgradeError;
 pub(crate) use record::{
-    Beginning, ClientRecord, FORMAT, FrontRecord, FrontState, InflightRecord, Message, NbdRecord,
-    QueueRecord, RegionRecord, VhostRecord,
+    Beginning, ClientRecord, DebtRecord, Debtor, FORMAT, FrontRecord, FrontState, InflightRecord,
+    Message, NbdRecord, QueueRecord, RegionRecord, VhostRecord,
 };
 pub use successor::{Predecessor, Successor};

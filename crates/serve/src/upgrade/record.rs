@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use weir_core::{MaxDebt, Span};
 use weir_wire::nbd::{RuleSettings, TransmissionFlags};
 
 use crate::access::ClientCredentials;
@@ -36,6 +37,10 @@ pub(crate) enum Message {
     Prepared { version: String },
     /// The successor cannot take over, for the given reason.
     Refused { reason: String },
+    /// The debts of a volume or a tenant at the time at which the predecessor stopped serving. The
+    /// successor applies them later without a correction, so that a client waits for at most the
+    /// pause longer.
+    Debt(DebtRecord),
     /// A client, with the descriptors and bytes of its front end.
     Client(ClientRecord),
     /// The predecessor has stopped serving, and everything was sent.
@@ -58,6 +63,53 @@ pub(crate) struct Beginning {
     pub(crate) file_text: Option<String>,
     /// The number of the next connection.
     pub(crate) next: u64,
+}
+
+/// The debts of a volume or a tenant ([`MaxDebt`]), in nanoseconds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct DebtRecord {
+    pub(crate) drive: String,
+    pub(crate) debtor: Debtor,
+    pub(crate) bandwidth: u64,
+    pub(crate) read_bandwidth: u64,
+    pub(crate) write_bandwidth: u64,
+    pub(crate) iops: u64,
+    pub(crate) read_iops: u64,
+    pub(crate) write_iops: u64,
+}
+
+/// The holder of a max on a drive, by its name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Debtor {
+    Tenant(String),
+    Volume(String),
+}
+
+impl DebtRecord {
+    pub(crate) fn new(drive: String, debtor: Debtor, debt: &MaxDebt) -> Self {
+        Self {
+            drive,
+            debtor,
+            bandwidth: debt.bandwidth.as_nanos(),
+            read_bandwidth: debt.read_bandwidth.as_nanos(),
+            write_bandwidth: debt.write_bandwidth.as_nanos(),
+            iops: debt.iops.as_nanos(),
+            read_iops: debt.read_iops.as_nanos(),
+            write_iops: debt.write_iops.as_nanos(),
+        }
+    }
+
+    pub(crate) fn debt(&self) -> MaxDebt {
+        MaxDebt {
+            bandwidth: Span::from_nanos(self.bandwidth),
+            read_bandwidth: Span::from_nanos(self.read_bandwidth),
+            write_bandwidth: Span::from_nanos(self.write_bandwidth),
+            iops: Span::from_nanos(self.iops),
+            read_iops: Span::from_nanos(self.read_iops),
+            write_iops: Span::from_nanos(self.write_iops),
+        }
+    }
 }
 
 /// A client that is handed over.

@@ -1,0 +1,168 @@
+//! Applies the state of volumes that another process has handed over, before the shard serves its
+//! clients.
+
+use std::collections::BTreeMap;
+
+use weir_core::{Edit, GroupId, Instant, MaxDebt};
+
+use super::drive::ShardDrive;
+use super::{Shard, ShardError};
+use crate::upgrade::{DebtRecord, Debtor};
+
+/// The state of the volumes of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct InheritedVolumes {
+    /// The debts of volumes and tenants.
+    pub(crate) debts: Vec<DebtRecord>,
+}
+
+impl Shard {
+    /// Applies the state of volumes. What belongs to other shards is ignored.
+    pub(super) fn inherit(&mut self, volumes: &InheritedVolumes) -> Result<(), ShardError> {
+        for drive in &mut self.drives {
+            drive.set_debts(self.now, &volumes.debts)?;
+        }
+        Ok(())
+    }
+}
+
+impl ShardDrive {
+    /// Returns the debts of the volumes and tenants that have any.
+    pub(super) fn debts(&self, now: Instant) -> Vec<DebtRecord> {
+        let debts = self.debtors().into_iter().map(|(debtor, group)| {
+            let debt = self.layer.layer().debt(now, group);
+            (debtor, debt)
+        });
+        debts
+            .filter(|(_, debt)| *debt != MaxDebt::NONE)
+            .map(|(debtor, debt)| DebtRecord::new(self.name.clone(), debtor, &debt))
+            .collect()
+    }
+
+    /// Sets the debts of this drive's volumes and tenants. Unknown ones are ignored.
+    fn set_debts(&mut self, now: Instant, debts: &[DebtRecord]) -> Result<(), ShardError> {
+        let debtors = self.debtors();
+        let debts = debts.iter().filter(|record| record.drive == self.name);
+        let edits = debts.filter_map(|record| {
+            let (id, debt) = (*debtors.get(&record.debtor)?, record.debt());
+            Some(Edit::SetDebt { id, debt })
+        });
+        let edits: Vec<Edit> = edits.collect();
+        if edits.is_empty() {
+            return Ok(());
+        }
+        self.touched = true;
+        let changed = self.layer.change(now, &edits);
+        changed.map(drop).map_err(|error| ShardError::Promises {
+            drive: self.name.clone(),
+            error,
+        })
+    }
+
+    /// Returns the group of each tenant and volume of the drive.
+    fn debtors(&self) -> BTreeMap<Debtor, GroupId> {
+        let tenants = self.plan.tenants.iter();
+        let tenants = tenants.map(|(name, group)| (Debtor::Tenant(name.clone()), *group));
+        let volumes = self.plan.volumes.iter();
+        let volumes = volumes.map(|(name, slot)| (Debtor::Volume(name.clone()), slot.group));
+        tenants.chain(volumes).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use weir_core::{Flags, Op, Priority, Request, SpaceId, Span, StreamSpec};
+
+    use super::*;
+    use crate::clock::ServerClock;
+    use crate::shard::{RingConfig, ShardSetup};
+    use crate::upgrade::Message;
+
+    const DRIVE: &str = "listen.nbd = [\"unix:/run/weir.sock\"]\ndrive.d.policy = \"none\"\n\
+        tenant.t = { drive = \"d\", max = \"2MB/s\" }\n\
+        volume.a = { drive = \"d\", memory = true, size = \"1MiB\" }\n\
+        volume.b = { drive = \"d\", tenant = \"t\", memory = true, size = \"1MiB\", \
+        max = { read_bandwidth = \"1MB/s\", iops = 10 } }\n";
+
+    fn shard(config: &str) -> Shard {
+        let config = weir_config::parse("test.toml", config).unwrap();
+        let opened = crate::setup::open(&config, &mut crate::backend::open, 1);
+        let setup = ShardSetup {
+            number: 0,
+            clock: ServerClock::start(),
+            limits: config.limits,
+            priority: config.priority,
+            ring: RingConfig {
+                arena_bytes: 16 << 20,
+                ..RingConfig::default()
+            },
+            drives: opened.unwrap().shards.remove(0),
+            journal: 1 << 20,
+        };
+        Shard::new(setup, channel().1).unwrap()
+    }
+
+    /// The successor has one more tenant and one more volume, so that its groups have other
+    /// numbers.
+    #[test]
+    fn debts_follow_the_names_of_tenants_and_volumes() {
+        let mut old = shard(DRIVE);
+        let (now, drive) = (old.now, &mut old.drives[0]);
+        let slot = drive.plan.volumes["b"];
+        let spec = StreamSpec {
+            group: slot.group,
+            priority: Priority::default(),
+        };
+        let read = Request {
+            stream: drive.layer.open(now, spec).unwrap(),
+            space: SpaceId(slot.space.0),
+            op: Op::Read,
+            flags: Flags::NONE,
+            offset: 0,
+            length: 512_000,
+            cookie: 0,
+            within: 0,
+        };
+        drive.layer.submit(now, &[read]).unwrap();
+        let handed = old.handed().unwrap();
+        let record = |debtor, debt| DebtRecord::new("d".to_owned(), debtor, &debt);
+        let tenant = MaxDebt {
+            bandwidth: Span::from_millis(256),
+            ..MaxDebt::NONE
+        };
+        let volume = MaxDebt {
+            read_bandwidth: Span::from_millis(512),
+            iops: Span::from_millis(100),
+            ..MaxDebt::NONE
+        };
+        let expected = [
+            record(Debtor::Tenant("t".to_owned()), tenant),
+            record(Debtor::Volume("b".to_owned()), volume),
+        ];
+        assert_eq!(handed.debts, expected);
+        // The records survive their transport.
+        let debts = handed.debts.into_iter().map(|debt| {
+            let json = serde_json::to_vec(&Message::Debt(debt)).unwrap();
+            match serde_json::from_slice(&json).unwrap() {
+                Message::Debt(debt) => debt,
+                other => panic!("{other:?}"),
+            }
+        });
+        let gone = record(Debtor::Volume("gone".to_owned()), volume);
+        let mut volumes = InheritedVolumes {
+            debts: debts.chain([gone]).collect(),
+        };
+        let more = "tenant.s = { drive = \"d\" }\n\
+            volume.0 = { drive = \"d\", tenant = \"s\", memory = true, size = \"1MiB\" }\n";
+        let mut new = shard(&format!("{DRIVE}{more}"));
+        new.inherit(&volumes).unwrap();
+        assert_eq!(new.drives[0].debts(new.now), expected);
+        // Debts of another drive are ignored.
+        let mut other = shard(DRIVE);
+        volumes.debts.iter_mut().for_each(|d| d.drive.push('2'));
+        other.inherit(&volumes).unwrap();
+        assert_eq!(other.drives[0].debts(other.now), []);
+    }
+}
