@@ -1,6 +1,7 @@
 //! The interface between a shard and its storage.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -88,6 +89,29 @@ pub trait Backend: fmt::Debug {
     /// Returns the system's error.
     fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
         Ok(Vec::new())
+    }
+
+    /// Returns the size of the content that exists only in the memory of this process, in bytes.
+    fn memory(&self) -> u64 {
+        0
+    }
+
+    /// Returns a copy of the content that exists only in the memory of this process, for another
+    /// process ([`Backend::restore`]). No job may be in progress.
+    ///
+    /// # Errors
+    /// Returns the system's error, usually because there is not enough memory.
+    fn save(&self) -> io::Result<Option<File>> {
+        Ok(None)
+    }
+
+    /// Copies the content that [`Backend::save`] returned in another process into this volume,
+    /// which nobody has used yet.
+    ///
+    /// # Errors
+    /// Returns the system's error, or `InvalidData` if the volume cannot have this content.
+    fn restore(&mut self, _content: &File) -> io::Result<()> {
+        Err(io::ErrorKind::InvalidData.into())
     }
 
     /// Returns the state of the remote server, if the storage is on one.

@@ -1,9 +1,13 @@
 //! A volume in memory. Chunks are allocated by the first write, and freed by a trim or by zeroing.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 
+use rustix::fs::{MemfdFlags, SeekFrom};
+use rustix::io::Errno;
 use weir_config::units::ByteSize;
 use weir_core::Op;
 use weir_uring::{GuestSlice, RingCompletion};
@@ -31,6 +35,8 @@ pub struct Memory {
     size: u64,
     read_only: bool,
     chunks: Vec<Option<Box<[u8]>>>,
+    /// The number of allocated chunks.
+    allocated: u64,
     /// Allocates a chunk of zeroes, or returns `None` if there is no memory. Tests replace this
     /// function.
     fresh: fn() -> Option<Box<[u8]>>,
@@ -90,6 +96,7 @@ impl Memory {
             size,
             read_only,
             chunks: std::iter::repeat_with(|| None).take(count).collect(),
+            allocated: 0,
             fresh,
         }
     }
@@ -101,6 +108,7 @@ impl Memory {
             let slot = &mut self.chunks[chunk];
             if slot.is_none() {
                 *slot = (self.fresh)();
+                self.allocated += u64::from(slot.is_some());
             }
             slot.is_some()
         })
@@ -141,6 +149,42 @@ impl Memory {
         }
     }
 
+    /// Copies the allocated chunks to a file in memory, each to its offset. The other chunks are
+    /// holes of the file. A chunk of zeroes is written as well, so that it stays allocated.
+    pub(crate) fn save(&self) -> io::Result<Option<File>> {
+        if self.allocated == 0 {
+            return Ok(None);
+        }
+        let file = rustix::fs::memfd_create("weir-memory", MemfdFlags::CLOEXEC)?;
+        let file = File::from(file);
+        for (chunk, bytes) in (0..).zip(&self.chunks) {
+            if let Some(bytes) = bytes {
+                file.write_all_at(bytes, chunk * CHUNK as u64)?;
+            }
+        }
+        Ok(Some(file))
+    }
+
+    /// Copies the data of a file that [`Self::save`] returned. Pages of the file can be larger than
+    /// a chunk, so that holes next to data may become chunks of zeroes.
+    fn restore(&mut self, content: &File) -> io::Result<()> {
+        let mut at = 0;
+        while let Some(data) = found(content, SeekFrom::Data(at))? {
+            // The end of the file counts as a hole.
+            let end = found(content, SeekFrom::Hole(data))?.unwrap_or(data);
+            for chunk in data / CHUNK as u64..end.div_ceil(CHUNK as u64) {
+                let slot = self.chunks.get_mut(chunk as usize);
+                let slot = slot.ok_or(io::ErrorKind::InvalidData)?;
+                let mut bytes = (self.fresh)().ok_or(io::ErrorKind::OutOfMemory)?;
+                read_up_to(content, &mut bytes, chunk * CHUNK as u64)?;
+                self.allocated += u64::from(slot.is_none());
+                *slot = Some(bytes);
+            }
+            at = end.max(data + 1);
+        }
+        Ok(())
+    }
+
     /// Copies the data of a read into the guest's memory.
     fn read_guest(&self, job: &BackendJob) {
         for_guest(job, |slice, done, chunk, range| match &self.chunks[chunk] {
@@ -174,6 +218,7 @@ impl Memory {
             progress.touched += match slot {
                 Some(_) if range.len() == CHUNK && !keep => {
                     *slot = None;
+                    self.allocated -= 1;
                     CHUNK as u64
                 }
                 Some(bytes) => {
@@ -351,6 +396,40 @@ impl Backend for MemoryBackend {
     }
 
     fn completed(&mut self, _op: u32, _completion: RingCompletion, _cx: &mut Context<'_>) {}
+
+    fn memory(&self) -> u64 {
+        self.memory.allocated * CHUNK as u64
+    }
+
+    fn save(&self) -> io::Result<Option<File>> {
+        self.memory.save()
+    }
+
+    fn restore(&mut self, content: &File) -> io::Result<()> {
+        self.memory.restore(content)
+    }
+}
+
+/// Returns the offset of the next data or hole of a file, or `None` after the last.
+fn found(file: &File, from: SeekFrom) -> io::Result<Option<u64>> {
+    match rustix::fs::seek(file, from) {
+        Ok(at) => Ok(Some(at)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Reads from a file up to its end. The rest of `into` stays as it is.
+fn read_up_to(file: &File, mut into: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !into.is_empty() {
+        let read = file.read_at(into, at)?;
+        if read == 0 {
+            break;
+        }
+        into = &mut into[read..];
+        at += read as u64;
+    }
+    Ok(())
 }
 
 fn fresh() -> Option<Box<[u8]>> {
@@ -434,6 +513,46 @@ mod tests {
         }
     }
 
+    /// Random contents, with chunks of zeroes and a last chunk that is not whole.
+    #[test]
+    fn another_volume_restores_a_saved_one_with_its_holes() {
+        let size = 40 * CHUNK as u64 + 1234;
+        let mut rng = Rng::new(10);
+        for _ in 0..50 {
+            let mut memory = Memory::new(size, false);
+            for chunk in 0..=40 {
+                let at = chunk * CHUNK as u64;
+                match rng.range(0, 3) {
+                    0 => memory.write(at + rng.range(0, 1_000), &[chunk as u8 | 1; 200]),
+                    1 => memory.write(at, &[0]),
+                    _ => {}
+                }
+            }
+            let mut restored = Memory::new(size, false);
+            match memory.save().unwrap() {
+                Some(content) => restored.restore(&content).unwrap(),
+                None => assert_eq!(memory.allocated, 0),
+            }
+            assert_eq!(restored.chunks, memory.chunks);
+            assert_eq!(restored.allocated, memory.allocated);
+            let held = restored.chunks.iter().flatten().count() as u64;
+            assert_eq!(restored.allocated, held);
+        }
+    }
+
+    #[test]
+    fn a_content_that_does_not_fit_is_refused() {
+        let mut memory = Memory::new(4 * CHUNK as u64, false);
+        memory.write(3 * CHUNK as u64, &[1]);
+        let content = memory.save().unwrap().unwrap();
+        let refused = Memory::new(3 * CHUNK as u64, false).restore(&content);
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let mut restored = Memory::new(4 * CHUNK as u64, false);
+        restored.fresh = || None;
+        let refused = restored.restore(&content);
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+    }
+
     /// Existing chunks stay, and can be written to.
     #[test]
     fn a_new_chunk_is_refused_without_memory() {
@@ -480,7 +599,9 @@ mod tests {
         assert_eq!(held(&memory), 1);
         memory.zero(0, CHUNK as u32 * 4, true, u64::MAX);
         assert_eq!(held(&memory), 1);
+        assert_eq!(memory.allocated, 1);
         memory.zero(0, CHUNK as u32 * 4, false, u64::MAX);
         assert_eq!(held(&memory), 0);
+        assert_eq!(memory.allocated, 0);
     }
 }

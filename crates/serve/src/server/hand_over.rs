@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use weir_config::ListenAddress;
+use weir_config::units::ByteSize;
 
 use super::{LiveServer, nbd_key};
 use crate::acceptor::ConnectionRecord;
 use crate::created::Identity;
 use crate::doors;
-use crate::shard::{HandedClient, HandedShard, Mail, ShardHandle};
+use crate::shard::{HandOverError, HandedClient, HandedShard, Mail, ShardHandle, VolumeStorage};
 use crate::upgrade::{
     Beginning, ClientRecord, FORMAT, Message, Successor, UpgradeChannel, UpgradeError,
 };
@@ -29,6 +30,10 @@ const DRIVES: Duration = Duration::from_millis(700);
 pub(super) const TAKE_OVER: Duration = Duration::from_secs(5);
 /// The time limit of a shard for an answer that it can give at once.
 const SHARD: Duration = Duration::from_secs(5);
+
+/// The largest amount of memory that is handed over, in bytes. It is copied twice while all clients
+/// wait.
+const MEMORY: u64 = 256 << 20;
 
 /// The configuration in force, from which a successor continues.
 #[derive(Clone, Debug)]
@@ -105,6 +110,8 @@ impl LiveServer {
                 "the block device of volume.{volume} ends with this process, because the volume's data does"
             )));
         }
+        let storage = self.storage()?;
+        check_memory(&storage)?;
         let channel = &mut successor.channel;
         channel.limit(PREPARE);
         let begin = Message::Begin(Beginning {
@@ -135,14 +142,12 @@ impl LiveServer {
                 .send(&Message::Listener { key, file }, &[socket], &[])
                 .map_err(step)?;
         }
-        for shard in &self.shards {
-            let volumes = ask(shard, Mail::Descriptors, SHARD)?.map_err(step)?;
-            for (volume, storage) in volumes.into_iter().filter(|(_, fds)| !fds.is_empty()) {
-                let descriptors: Vec<BorrowedFd<'_>> = storage.iter().map(AsFd::as_fd).collect();
-                channel
-                    .send(&Message::Storage { volume }, &descriptors, &[])
-                    .map_err(step)?;
-            }
+        for storage in storage.into_iter().filter(|s| !s.descriptors.is_empty()) {
+            let descriptors: Vec<_> = storage.descriptors.iter().map(AsFd::as_fd).collect();
+            let volume = storage.name;
+            channel
+                .send(&Message::Storage { volume }, &descriptors, &[])
+                .map_err(step)?;
         }
         channel.send(&Message::Prepare, &[], &[]).map_err(step)?;
         match channel.receive().map_err(step)?.message {
@@ -150,6 +155,16 @@ impl LiveServer {
             Message::Refused { reason } => Err(UpgradeError::Refused(reason)),
             other => Err(UpgradeError::Format(format!("{other:?}"))),
         }
+    }
+
+    /// Returns the storage of all volumes.
+    fn storage(&self) -> Result<Vec<VolumeStorage>, UpgradeError> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let storage = ask(shard, Mail::Storage, SHARD)?;
+            all.extend(storage.map_err(HandOverError::from)?);
+        }
+        Ok(all)
     }
 
     /// Returns the file of the Unix socket at this key of the configuration.
@@ -275,6 +290,10 @@ fn send_volumes(channel: &UpgradeChannel, handed: &HandedShard) -> io::Result<()
     for debt in &handed.debts {
         channel.send(&Message::Debt(debt.clone()), &[], &[])?;
     }
+    for (volume, content) in &handed.memory {
+        let volume = volume.clone();
+        channel.send(&Message::Memory { volume }, &[content.as_fd()], &[])?;
+    }
     Ok(())
 }
 
@@ -309,4 +328,44 @@ fn send_clients(
         count += 1;
     }
     Ok(count)
+}
+
+/// Checks whether the volumes in memory can be copied while all clients wait. A volume can still
+/// grow until then.
+fn check_memory(storage: &[VolumeStorage]) -> Result<(), UpgradeError> {
+    let all: u64 = storage.iter().map(|volume| volume.memory).sum();
+    let Some(largest) = storage.iter().max_by_key(|volume| volume.memory) else {
+        return Ok(());
+    };
+    if all <= MEMORY {
+        return Ok(());
+    }
+    Err(UpgradeError::Unsupported(format!(
+        "the volumes in memory have {} together, of which {} are those of volume.{}, but at most {} can be handed over; remove the volume, or restart \
+         the server, which discards the content of all volumes in memory",
+        ByteSize(all),
+        ByteSize(largest.memory),
+        largest.name,
+        ByteSize(MEMORY)
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_memory_than_a_pause_permits_is_refused_with_the_largest_volume() {
+        let volume = |name: &str, memory| VolumeStorage {
+            name: name.to_owned(),
+            descriptors: Vec::new(),
+            memory,
+        };
+        check_memory(&[]).unwrap();
+        check_memory(&[volume("a", MEMORY / 2), volume("b", MEMORY / 2)]).unwrap();
+        let volumes = [volume("a", 64 << 10), volume("b", MEMORY), volume("c", 0)];
+        let refused = check_memory(&volumes).unwrap_err().to_string();
+        let expected = "the volumes in memory have 262208KiB together, of which 256MiB are those of volume.b, ";
+        assert!(refused.starts_with(expected), "{refused}");
+    }
 }

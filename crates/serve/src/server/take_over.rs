@@ -157,6 +157,12 @@ fn state(
         } = channel.receive().map_err(failed)?;
         match message {
             Message::Debt(debt) => volumes.debts.push(debt),
+            Message::Memory { volume } => {
+                let content = descriptors.into_iter().next();
+                let content =
+                    content.ok_or_else(|| UpgradeError::Format(format!("no {volume}")))?;
+                volumes.memory.push((volume, File::from(content)));
+            }
             Message::Client(record) => clients.push(client(record, descriptors, bytes, exports)?),
             Message::Commit => return Ok((clients, volumes)),
             other => return Err(UpgradeError::Format(format!("{other:?}"))),

@@ -8,6 +8,7 @@
 //! [`Mail::Abandon`]: super::Mail::Abandon
 //! [`Mail::Resume`]: super::Mail::Resume
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
@@ -37,8 +38,16 @@ pub(crate) struct HandedClient {
     pub(crate) front: FrontState,
 }
 
-/// The name of a volume and the descriptors of its storage ([`crate::backend::inherit`]).
-pub(crate) type VolumeDescriptors = (String, Vec<OwnedFd>);
+/// The storage of a volume for another process.
+#[derive(Debug)]
+pub(crate) struct VolumeStorage {
+    /// The name of the volume.
+    pub(crate) name: String,
+    /// The descriptors of the storage ([`crate::backend::inherit`]).
+    pub(crate) descriptors: Vec<OwnedFd>,
+    /// The size of the content that exists only in memory, in bytes.
+    pub(crate) memory: u64,
+}
 
 /// Everything that a shard hands over.
 #[derive(Debug, Default)]
@@ -46,6 +55,9 @@ pub(crate) struct HandedShard {
     pub(crate) clients: Vec<HandedClient>,
     /// The debts of the volumes and tenants of all drives that have any.
     pub(crate) debts: Vec<DebtRecord>,
+    /// The contents of the volumes in memory that were written to, by the name of the volume
+    /// ([`Backend::save`](crate::backend::Backend::save)).
+    pub(crate) memory: Vec<(String, File)>,
 }
 
 /// The reason why a shard cannot hand over its clients. It serves them again.
@@ -59,6 +71,8 @@ pub(crate) enum HandOverError {
         "a flush of volume.{0} has failed, which a restart would forget; check the drive and the data first"
     )]
     SyncFailed(String),
+    #[error("the content of volume.{volume} cannot be copied: {}", os_error::message(.error))]
+    Memory { volume: String, error: io::Error },
 }
 
 /// The progress of a hand-over.
@@ -98,12 +112,31 @@ impl HandOver {
 }
 
 impl Shard {
-    /// Returns duplicates of the descriptors of each volume's storage.
-    pub(super) fn descriptors(&self) -> io::Result<Vec<VolumeDescriptors>> {
+    /// Returns the storage of each volume.
+    pub(super) fn storage(&self) -> io::Result<Vec<VolumeStorage>> {
         let volumes = self.drives.iter().flat_map(|d| d.volumes.iter().flatten());
-        volumes
-            .map(|volume| Ok((volume.name.clone(), volume.backend.descriptors()?)))
-            .collect()
+        let storage = volumes.map(|volume| {
+            Ok(VolumeStorage {
+                name: volume.name.clone(),
+                descriptors: volume.backend.descriptors()?,
+                memory: volume.backend.memory(),
+            })
+        });
+        storage.collect()
+    }
+
+    /// Returns copies of the contents of all volumes in memory.
+    fn memory(&self) -> Result<Vec<(String, File)>, HandOverError> {
+        let mut all = Vec::new();
+        for volume in self.drives.iter().flat_map(|d| d.volumes.iter().flatten()) {
+            let saved = volume.backend.save();
+            let saved = saved.map_err(|error| HandOverError::Memory {
+                volume: volume.name.clone(),
+                error,
+            })?;
+            all.extend(saved.map(|content| (volume.name.clone(), content)));
+        }
+        Ok(all)
     }
 
     /// Stops serving all clients, so that their states can be handed over.
@@ -190,7 +223,7 @@ impl Shard {
             return;
         }
         let handed = if is_settled {
-            self.handed().map_err(HandOverError::from)
+            self.handed()
         } else {
             Err(HandOverError::Late(settling.within))
         };
@@ -237,9 +270,10 @@ impl Shard {
     }
 
     /// Returns the states of all clients and volumes.
-    pub(super) fn handed(&mut self) -> io::Result<HandedShard> {
+    pub(super) fn handed(&mut self) -> Result<HandedShard, HandOverError> {
         let mut handed = HandedShard {
             debts: self.drives.iter().flat_map(|d| d.debts(self.now)).collect(),
+            memory: self.memory()?,
             ..HandedShard::default()
         };
         for slot in self.clients.slots() {

@@ -2,6 +2,7 @@
 //! clients.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 
 use weir_core::{Edit, GroupId, Instant, MaxDebt};
 
@@ -14,6 +15,8 @@ use crate::upgrade::{DebtRecord, Debtor};
 pub(crate) struct InheritedVolumes {
     /// The debts of volumes and tenants.
     pub(crate) debts: Vec<DebtRecord>,
+    /// The contents of volumes in memory, by the name of the volume.
+    pub(crate) memory: Vec<(String, File)>,
 }
 
 impl Shard {
@@ -21,6 +24,7 @@ impl Shard {
     pub(super) fn inherit(&mut self, volumes: &InheritedVolumes) -> Result<(), ShardError> {
         for drive in &mut self.drives {
             drive.set_debts(self.now, &volumes.debts)?;
+            drive.restore(&volumes.memory)?;
         }
         Ok(())
     }
@@ -59,6 +63,19 @@ impl ShardDrive {
         })
     }
 
+    /// Restores the contents of this drive's volumes in memory.
+    fn restore(&mut self, memory: &[(String, File)]) -> Result<(), ShardError> {
+        for volume in self.volumes.iter_mut().flatten() {
+            let mut contents = memory.iter().filter(|(name, _)| *name == volume.name);
+            let restored = contents.try_for_each(|(_, content)| volume.backend.restore(content));
+            restored.map_err(|error| ShardError::Volume {
+                volume: volume.name.clone(),
+                error,
+            })?;
+        }
+        Ok(())
+    }
+
     /// Returns the group of each tenant and volume of the drive.
     fn debtors(&self) -> BTreeMap<Debtor, GroupId> {
         let tenants = self.plan.tenants.iter();
@@ -71,6 +88,7 @@ impl ShardDrive {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
     use std::sync::mpsc::channel;
 
     use weir_core::{Flags, Op, Priority, Request, SpaceId, Span, StreamSpec};
@@ -153,6 +171,7 @@ mod tests {
         let gone = record(Debtor::Volume("gone".to_owned()), volume);
         let mut volumes = InheritedVolumes {
             debts: debts.chain([gone]).collect(),
+            memory: Vec::new(),
         };
         let more = "tenant.s = { drive = \"d\" }\n\
             volume.0 = { drive = \"d\", tenant = \"s\", memory = true, size = \"1MiB\" }\n";
@@ -164,5 +183,52 @@ mod tests {
         volumes.debts.iter_mut().for_each(|d| d.drive.push('2'));
         other.inherit(&volumes).unwrap();
         assert_eq!(other.drives[0].debts(other.now), []);
+    }
+
+    #[test]
+    fn the_contents_of_volumes_in_memory_follow_their_names() {
+        let mut content = crate::backend::Memory::new(1 << 20, false);
+        content.write(100_000, b"content");
+        let content = content.save().unwrap().unwrap();
+        let read = |memory: &[(String, File)]| {
+            let memory: Vec<(String, [u8; 7])> = memory
+                .iter()
+                .map(|(name, file)| {
+                    let mut bytes = [0; 7];
+                    file.read_exact_at(&mut bytes, 100_000).unwrap();
+                    (name.clone(), bytes)
+                })
+                .collect();
+            memory
+        };
+        let mut old = shard(DRIVE);
+        let volumes = InheritedVolumes {
+            debts: Vec::new(),
+            memory: vec![("b".to_owned(), content)],
+        };
+        old.inherit(&volumes).unwrap();
+        let allocated = |shard: &Shard| -> Vec<(String, u64)> {
+            let storage = shard.storage().unwrap().into_iter();
+            storage.map(|s| (s.name, s.memory)).collect()
+        };
+        let chunk = 64 << 10;
+        assert_eq!(
+            allocated(&old),
+            [("a".to_owned(), 0), ("b".to_owned(), chunk)]
+        );
+        // A volume that was never written to has no content.
+        let memory = old.handed().unwrap().memory;
+        assert_eq!(read(&memory), [("b".to_owned(), *b"content")]);
+        let more = "volume.0 = { drive = \"d\", memory = true, size = \"1MiB\" }\n";
+        let mut new = shard(&format!("{DRIVE}{more}"));
+        let debts = Vec::new();
+        new.inherit(&InheritedVolumes { debts, memory }).unwrap();
+        let memory = new.handed().unwrap().memory;
+        assert_eq!(read(&memory), [("b".to_owned(), *b"content")]);
+        // A volume that is too small for the content refuses it.
+        let mut small = shard(&DRIVE.replace("1MiB", "64KiB"));
+        let debts = Vec::new();
+        let refused = small.inherit(&InheritedVolumes { debts, memory });
+        assert!(matches!(refused, Err(ShardError::Volume { volume, .. }) if volume == "b"));
     }
 }

@@ -76,7 +76,7 @@ pub(crate) use front::{
     AnswerLoad, Attach, AttachError, ClientRequest, FrontContext, FrontEnd, FrontProgress,
     NextStep, PollResult, RequestAnswer, RequestResult, TakeStop,
 };
-pub(crate) use hand_over::{HandOverError, HandedClient, HandedShard, VolumeDescriptors};
+pub(crate) use hand_over::{HandOverError, HandedClient, HandedShard, VolumeStorage};
 pub(crate) use inherit::InheritedVolumes;
 pub(crate) use memory::{PAGE, cost};
 pub(crate) use payload::{RequestPayload, is_direct};
@@ -112,8 +112,8 @@ pub(crate) enum Mail {
     /// Prepare all clients for another process: answer the requests that have reached the drives,
     /// take back all others, and return the states of the clients. This may take the given time.
     HandOver(Duration, Sender<Result<HandedShard, HandOverError>>),
-    /// Return duplicates of the descriptors of each volume's storage.
-    Descriptors(Sender<io::Result<Vec<VolumeDescriptors>>>),
+    /// Return the storage of each volume for another process.
+    Storage(Sender<io::Result<Vec<VolumeStorage>>>),
     /// Apply the state of volumes that another process has handed over. What belongs to other shards
     /// is ignored.
     Inherit(Arc<InheritedVolumes>, Sender<Result<(), ShardError>>),

@@ -328,9 +328,9 @@ impl Shard {
                 Mail::Arrival(arrival) => self.arrive(*arrival),
                 Mail::Evict(connection, line) => self.evict(connection, line),
                 Mail::HandOver(within, done) => self.begin_hand_over(within, done),
-                Mail::Descriptors(wanted) => {
+                Mail::Storage(wanted) => {
                     // If the receiver has given up, it does not need them.
-                    let _ = wanted.send(self.descriptors());
+                    let _ = wanted.send(self.storage());
                 }
                 Mail::Inherit(volumes, done) => {
                     // If the receiver has given up, the server does not start.

@@ -41,6 +41,8 @@ pub(crate) enum Message {
     /// successor applies them later without a correction, so that a client waits for at most the
     /// pause longer.
     Debt(DebtRecord),
+    /// The content of a volume in memory, which is the descriptor.
+    Memory { volume: String },
     /// A client, with the descriptors and bytes of its front end.
     Client(ClientRecord),
     /// The predecessor has stopped serving, and everything was sent.
