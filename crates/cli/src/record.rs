@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use weir_config::DrivePlan;
-use weir_core::record::{Call, Replay, ReplayError};
+use weir_core::record::{Call, Malformed, Replay, ReplayError};
 use weir_core::{Config, GroupId, Instant, Layer, SpaceId};
 
 /// The number of bytes that are read at once.
@@ -47,6 +47,9 @@ pub(crate) fn refused(path: &Path, error: &ReplayError) -> Failure {
     let path = path.display();
     match error {
         ReplayError::Divergence(_) => Failure::Run(format!("{path}: the replay diverged: {error}")),
+        ReplayError::Malformed(Malformed::Version(_)) => Failure::Run(format!(
+            "{path}: {error}; use the release of Weir that made the recording"
+        )),
         _ => Failure::Run(format!(
             "{path}: {error}; use a file from `weir serve --record`"
         )),

@@ -1,21 +1,33 @@
 //! The encoding of values as bytes.
 
+use super::VERSION;
 use crate::{Instant, Span};
 use alloc::vec::Vec;
 use core::fmt;
 
 /// An error in the bytes of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Malformed {
-    /// The position of the error, in bytes from the beginning of the record.
-    pub offset: u64,
-    /// A description of the bytes that were expected at this position.
-    pub expected: &'static str,
+pub enum Malformed {
+    /// The bytes at a position are not those of a record.
+    At {
+        /// The position of the error, in bytes from the beginning of the record.
+        offset: u64,
+        /// A description of the bytes that were expected at this position.
+        expected: &'static str,
+    },
+    /// The record has a version of the layout that this program does not read. Has that version.
+    Version(u32),
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "byte {}: expected {}", self.offset, self.expected)
+        match self {
+            Self::At { offset, expected } => write!(f, "byte {offset}: expected {expected}"),
+            Self::Version(found) => write!(
+                f,
+                "the recording has version {found}, but this program supports version {VERSION}"
+            ),
+        }
     }
 }
 
@@ -35,7 +47,7 @@ impl<'a> Input<'a> {
     }
 
     pub(super) fn malformed<T>(&self, expected: &'static str) -> Result<T, Malformed> {
-        Err(Malformed {
+        Err(Malformed::At {
             offset: self.offset,
             expected,
         })

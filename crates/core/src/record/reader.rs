@@ -80,7 +80,7 @@ impl Reader {
             self.ended = true;
         }
         if self.ended && self.at < self.bytes.len() {
-            return Err(Malformed {
+            return Err(Malformed::At {
                 offset: self.offset + self.at as u64,
                 expected: "no data after the end",
             });
@@ -125,7 +125,7 @@ impl Reader {
         if self.config.is_some() && self.at == self.bytes.len() {
             return Ok(());
         }
-        Err(Malformed {
+        Err(Malformed::At {
             offset: self.offset + self.bytes.len() as u64,
             expected: "more data: the recording is cut off",
         })
@@ -137,19 +137,17 @@ impl Reader {
         // if it is shorter than a header.
         let known = self.bytes.len().min(MAGIC.len());
         if self.bytes[..known] != MAGIC[..known] {
-            return Err(Malformed {
+            return Err(Malformed::At {
                 offset: 0,
                 expected: "the first bytes of a recording",
             });
         }
-        let Some(version) = self.bytes.get(MAGIC.len()..start) else {
+        let Some(&[a, b, c, d]) = self.bytes.get(MAGIC.len()..start) else {
             return Ok(());
         };
-        if version != VERSION.to_le_bytes() {
-            return Err(Malformed {
-                offset: MAGIC.len() as u64,
-                expected: "a recording of this build's version",
-            });
+        let version = u32::from_le_bytes([a, b, c, d]);
+        if version != VERSION {
+            return Err(Malformed::Version(version));
         }
         let Some((from, to)) = frame(&self.bytes, start, self.offset)? else {
             return Ok(());
@@ -172,7 +170,7 @@ fn frame(bytes: &[u8], at: usize, offset: u64) -> Result<Option<(usize, usize)>,
     // The limit bounds the memory that a damaged length can request. An empty frame marks a call
     // that was too long.
     if !(1..=FRAME_MAX).contains(&length) {
-        return Err(Malformed {
+        return Err(Malformed::At {
             offset: offset + at as u64,
             expected: "a frame of 1 byte to 16 MiB",
         });

@@ -48,6 +48,7 @@ pub enum ReplayError {
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Malformed(error @ Malformed::Version(_)) => write!(f, "{error}"),
             Self::Malformed(error) => write!(f, "not a recording: {error}"),
             Self::Config(error) => write!(f, "the header of the recording is invalid: {error}"),
             Self::Divergence(error) => write!(f, "{error}"),

@@ -8,6 +8,8 @@ use crate::{
     Capacity, Completion, Config, DriveShape, Edit, Flags, GroupId, Instant, Knobs, Layer,
     LowKnobs, MaxDebt, Op, Output, PromiseSums, Sizes, SpaceId, Span, StreamId, elevator,
 };
+use std::format;
+use std::string::ToString;
 use std::vec::Vec;
 
 fn config() -> Config {
@@ -302,11 +304,19 @@ fn a_header_of_another_version_or_with_other_settings_is_refused() {
     settings[8 + 4 + 4 + 1] += 2;
     let mut magic = good.clone();
     magic[0] = b'w';
-    for (bytes, offset) in [(older, 8), (newer, 8), (settings, 18), (magic, 0)] {
-        let Err(ReplayError::Malformed(m)) = replay(&bytes) else {
+    for (bytes, found) in [(older, VERSION - 1), (newer, VERSION + 1)] {
+        let error = replay(&bytes).unwrap_err();
+        assert_eq!(error, ReplayError::Malformed(Malformed::Version(found)));
+        let both = format!(
+            "the recording has version {found}, but this program supports version {VERSION}"
+        );
+        assert_eq!(error.to_string(), both);
+    }
+    for (bytes, at) in [(settings, 18), (magic, 0)] {
+        let Err(ReplayError::Malformed(Malformed::At { offset, expected })) = replay(&bytes) else {
             panic!("malformed")
         };
-        assert_eq!(m.offset, offset, "{m}");
+        assert_eq!(offset, at, "{expected}");
     }
     assert!(matches!(
         replay(b"not a record at all"),
