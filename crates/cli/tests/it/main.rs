@@ -9,6 +9,7 @@ mod circles;
 mod coalescing;
 mod commands;
 mod compare;
+mod compatibility;
 mod documents;
 mod drives;
 mod environment;

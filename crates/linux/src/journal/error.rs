@@ -1,5 +1,6 @@
 //! The errors of opening, reading and writing a journal.
 
+use super::VERSION;
 use crate::device::error_text;
 use rustix::io::Errno;
 use std::fmt;
@@ -51,7 +52,7 @@ impl fmt::Display for JournalError {
             ),
             Self::Version(path, version) => write!(
                 f,
-                "{} has version {version}, which is not supported; use the version of weir that wrote it",
+                "{} has version {version}, but this program supports version {VERSION}; use the release of Weir that wrote it",
                 path.display()
             ),
         }

@@ -515,5 +515,10 @@ mod tests {
         assert!(marks.iter().all(|mark| mark >> 56 == 0x57), "{marks:x?}");
         assert!(marks[0] != marks[1] && marks[0] != marks[2]);
         assert_eq!(marks[0], mark("/etc/weir/weir.toml", "a"));
+        // A device can wait for a server of a later release, so this must never change.
+        assert_eq!(
+            mark("/etc/weir/no-such-file.toml", "a"),
+            0x57d4_b323_cf27_3e6e
+        );
     }
 }

@@ -115,6 +115,29 @@ mod tests {
         }
     }
 
+    /// The entries that a server of 0.1 wrote to an etcd, each as a key and a value.
+    #[test]
+    fn entries_of_0_1_are_read() {
+        let text = include_str!("../../../../cli/tests/data/0.1/etcd.txt");
+        let keys = Keys::new("/weir", "alpha");
+        let mut entries = text.lines().filter_map(|line| line.split_once(' '));
+        assert_eq!(entries.next().unwrap().0, keys.generation());
+        let (key, value) = entries.next().unwrap();
+        let row = MemberRow {
+            lease: Lease(0x694d_a229_7c4f_9205),
+            part: 1024,
+            demand: 0,
+            stated: StatedMinimum {
+                bytes: 10_000_000,
+                requests: 0,
+            },
+        };
+        assert_eq!(keys.lease(key), Some(row.lease));
+        assert_eq!(read(row.lease, value), Some(row));
+        // A server of 0.1 also has to read what this program writes.
+        assert_eq!(write(&row, "vm/31734"), value);
+    }
+
     #[test]
     fn a_row_key_contains_its_lease() {
         let keys = Keys::new("/weir", "alpha");
