@@ -144,7 +144,7 @@ fn volumes() -> Vec<Volume> {
 /// Returns the status of a drive with a tenant and the six volumes.
 fn some() -> Status {
     Status {
-        version: "0.1.0".to_owned(),
+        version: "0.2.0".to_owned(),
         uptime_seconds: 11_520,
         ready: true,
         drives: vec![drive()],
@@ -349,7 +349,7 @@ fn a_lost_connection_is_shown_until_the_server_is_back() {
     );
     assert!(shown.contains("orders-db"), "the last figures stay");
     state.on_news(ServerNews::Status(Box::new(some())));
-    assert!(screen(&mut state, 80, 24).starts_with("weir 0.1.0"));
+    assert!(screen(&mut state, 80, 24).starts_with("weir 0.2.0"));
 }
 
 #[test]
