@@ -72,36 +72,32 @@ fn connections(scratch: &Scratch) -> usize {
     counts.map(|count| count.unwrap() as usize).sum()
 }
 
-/// Starts fio with jobs that verify what they have written, each in a part of its own.
+/// Starts fio with jobs that verify what they have written, each in a part of its own. It runs as a
+/// user whose home is in the scratch directory, where libnbd finds certificates.
 fn fio(scratch: &Scratch, name: &str, uri: &str, jobs: usize) -> Child {
-    let mut fio = in_scratch(
-        scratch,
-        Path::new("fio"),
-        &words(
-            "--ioengine=nbd --rw=randrw --bsrange=4k-64k --iodepth=4 --size=4M --offset_increment=4M \
-         --verify=crc32c --verify_fatal=1 --time_based --runtime=600 --loops=100000 \
-         --group_reporting --output-format=json",
-        ),
+    let line = format!(
+        "fio --name={name} --uri={uri} --numjobs={jobs} --ioengine=nbd --rw=randrw --bsrange=4k-64k \
+         --iodepth=4 --size=4M --offset_increment=4M --verify=crc32c --verify_fatal=1 --time_based \
+         --runtime=600 --group_reporting --output-format=json --verify_state_save=0"
     );
-    fio.args([
-        format!("--name={name}"),
-        format!("--uri={uri}"),
-        format!("--numjobs={jobs}"),
-        format!("--output={}", scratch.at(&format!("{name}.json"))),
-    ]);
-    fio.stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+    let mut line = words(&line);
+    if rustix::process::geteuid().is_root() {
+        let user = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
+        line = [user, line].concat();
+    }
+    let mut fio = in_scratch(scratch, Path::new(line[0]), &line[1..]);
+    fio.env("HOME", scratch.path("home")).current_dir("/tmp");
+    fio.stdout(Stdio::piped()).stderr(Stdio::piped());
+    fio.spawn().unwrap()
 }
 
 /// Ends fio, which must have had no error. Returns the 99th percentile and the maximum of its
 /// latencies.
-fn end_fio(scratch: &Scratch, name: &str, fio: Child) -> [Duration; 2] {
+fn end_fio(fio: Child) -> [Duration; 2] {
     signal(&fio, Signal::INT);
     let said = fio.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&said.stderr);
-    let text = scratch.read(&format!("{name}.json"));
+    let text = String::from_utf8_lossy(&said.stdout);
     let json: Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
     let job = &json["jobs"][0];
     assert_eq!(job["error"], 0, "{errors} {text}");
@@ -169,12 +165,20 @@ fn upgrades_under_verified_load_are_not_noticed() {
         let socket = format!("listen = {{ vhost = \"{socket}\" }}\n");
         volumes += &volume(&scratch, &format!("vm{n}"), "4MiB", &socket);
     }
-    config(&scratch, &listen, &volumes);
+    let mode = "\nsocket_mode = \"0666\"";
+    config(&scratch, &(listen + mode), &volumes);
+    run_program(&scratch, "chmod", &["a+rx", &scratch.at("")]);
     let server = serve(&scratch);
     let plain = format!("nbd+unix:///plain?socket={}", scratch.at("nbd.sock"));
-    let secret = format!(
-        "nbds://127.0.0.1:{port}/secret?tls-certificates={}&tls-hostname=localhost",
-        tls.display()
+    let secret = format!("nbds://localhost:{port}/secret");
+    let pki = scratch.path("home/.pki");
+    std::fs::create_dir_all(&pki).unwrap();
+    std::fs::rename(&tls, pki.join("libnbd")).unwrap();
+    std::os::unix::fs::symlink(pki.join("libnbd"), &tls).unwrap();
+    run_program(
+        &scratch,
+        "chmod",
+        &["-R", "a+rX", &scratch.at("home"), &scratch.at("tls")],
     );
     let mut loads = vec![("plain", fio(&scratch, "plain", &plain, PLAIN))];
     loads.push(("secret", fio(&scratch, "secret", &secret, TLS)));
@@ -206,7 +210,7 @@ fn upgrades_under_verified_load_are_not_noticed() {
         (pauses, guests.unwrap())
     });
     for (name, fio) in loads {
-        let [p99, most] = end_fio(&scratch, name, fio);
+        let [p99, most] = end_fio(fio);
         println!("{name}: p99 {p99:.1?}, at most {most:.1?}");
     }
     println!(
@@ -295,7 +299,9 @@ fn a_new_process_that_fails_leaves_the_server_serving() {
         return;
     }
     let scratch = Scratch::new();
-    config(&scratch, "]", &volume(&scratch, "plain", "16MiB", ""));
+    let listen = "]\nsocket_mode = \"0666\"";
+    config(&scratch, listen, &volume(&scratch, "plain", "16MiB", ""));
+    run_program(&scratch, "chmod", &["a+rx", &scratch.at("")]);
     let (server, program) = serve_copy(&scratch);
     let uri = format!("nbd+unix:///plain?socket={}", scratch.at("nbd.sock"));
     let mut load = fio(&scratch, "plain", &uri, 4);
@@ -330,7 +336,7 @@ fn a_new_process_that_fails_leaves_the_server_serving() {
     }
     install(&program);
     upgrade(&scratch);
-    let [_, most] = end_fio(&scratch, "plain", load);
+    let [_, most] = end_fio(load);
     println!(
         "{failed} upgrades failed, and the server served on: no error, requests took {most:.1?} at most"
     );
