@@ -32,6 +32,7 @@ use crate::created::Created;
 use crate::doors::{self, Doors, KeptDoors};
 use crate::front;
 use crate::front::ublk::Devices;
+use crate::front::vhost::EndingSessions;
 use crate::parts::Parts;
 use crate::record::RecordingThread;
 use crate::setup;
@@ -120,6 +121,7 @@ struct PreparedServer {
     exports: Vec<acceptor::VolumeExport>,
     created: Vec<Created>,
     doors: Vec<Door>,
+    endings: EndingSessions,
     management: (Doors, KeptDoors),
     records: Vec<RecordingThread>,
     clock: ServerClock,
@@ -285,7 +287,8 @@ impl PreparedServer {
         setup::etcd(config).map_err(StartError::Config)?;
         let tls = Arc::new(TlsOffer::new(certificates, config.limits.connections));
         let listeners = &mut inherited.listeners;
-        let doors = listen(config, &tls, listeners)?;
+        let mut endings = EndingSessions::default();
+        let doors = listen(config, &tls, listeners, &mut endings)?;
         // Another crate serves these sockets. They are opened here, because an address that is in
         // use must refuse the start (docs/decisions/management-server.md).
         let management = Doors::open(config, listeners)
@@ -300,6 +303,7 @@ impl PreparedServer {
             exports: opened.exports,
             created: opened.created,
             doors,
+            endings,
             management,
             records,
             clock,
@@ -483,6 +487,7 @@ fn listen(
     config: &weir_config::Server,
     tls: &Arc<TlsOffer>,
     inherited: &mut InheritedListeners,
+    endings: &mut EndingSessions,
 ) -> Result<Vec<Door>, StartError> {
     let sockets = Sockets::of_listen(config);
     let mut doors = Vec::new();
@@ -498,7 +503,7 @@ fn listen(
         });
     }
     for volume in &config.volumes {
-        let door = disk(config, volume, inherited).transpose();
+        let door = disk(config, volume, inherited, endings).transpose();
         doors.extend(door.map_err(StartError::Config)?);
     }
     Ok(doors)
@@ -509,6 +514,7 @@ fn disk(
     config: &weir_config::Server,
     volume: &Volume,
     inherited: &mut InheritedListeners,
+    endings: &mut EndingSessions,
 ) -> Option<Result<Door, Problem>> {
     let address = ListenAddress::Unix(volume.vhost.clone()?);
     let key = volume.vhost_key();
@@ -516,7 +522,7 @@ fn disk(
     let door = opened.map(|listener| Door {
         key,
         listener,
-        greet: front::vhost::greeter(&volume.name, Arc::default()),
+        greet: front::vhost::greeter(&volume.name, endings),
     });
     Some(door.map_err(|refusal| listen_problem(config, &volume.vhost_key(), refusal)))
 }

@@ -8,19 +8,16 @@ pub(crate) mod nbd;
 pub(crate) mod ublk;
 pub(crate) mod vhost;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-
 use crate::acceptor::VolumeExport;
 use crate::shard::Attach;
 use crate::upgrade::{FrontRecord, FrontState};
 
 /// Returns the front end of a client of `export` that another process has handed over, or `None` if
-/// the state is incomplete. `ending` is that of the volume's [`vhost::greeter`].
+/// the state is incomplete. `endings` are those of the volumes' [`vhost::greeter`]s.
 pub(crate) fn inherit(
     state: FrontState,
     export: &VolumeExport,
-    ending: Arc<AtomicU32>,
+    endings: &mut vhost::EndingSessions,
 ) -> Option<Box<dyn Attach>> {
     let FrontState {
         record,
@@ -38,7 +35,7 @@ pub(crate) fn inherit(
             descriptors,
             bytes,
             export: Box::new(export.clone()),
-            ending,
+            ending: endings.of(&export.name),
         })),
     }
 }

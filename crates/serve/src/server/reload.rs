@@ -13,6 +13,7 @@ use crate::acceptor::{Door, ExportTable, InheritedListeners, Listener, Sockets, 
 use crate::access::VolumeAccess;
 use crate::backend::{self, Grow, Growth};
 use crate::front;
+use crate::front::vhost::EndingSessions;
 use crate::setup;
 use crate::shard::{DriveChange, GrownSizes, Mail, ShardError, UnnotifiedClients};
 
@@ -171,9 +172,10 @@ impl LiveServer {
     fn listen(&self, config: &weir_config::Server) -> Result<Vec<Door>, ReloadError> {
         let (mut doors, mut problems) = (Vec::new(), Vec::new());
         let mut none = InheritedListeners::default();
+        let mut endings = EndingSessions::default();
         for opened in self
             .coming(config)
-            .filter_map(|v| disk(config, v, &mut none))
+            .filter_map(|v| disk(config, v, &mut none, &mut endings))
         {
             match opened {
                 Ok(door) => doors.push(door),

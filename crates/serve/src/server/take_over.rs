@@ -10,7 +10,7 @@ use weir_config::Problem;
 
 use super::hand_over::{TAKE_OVER, UpgradeSource, received, send};
 use super::{Inherited, InheritedClients, LiveServer, PreparedServer, ServerOptions};
-use crate::acceptor::{ConnectionRecord, InheritedClient, VolumeExport};
+use crate::acceptor::{ConnectionRecord, InheritedClient};
 use crate::created::Identity;
 use crate::error::StartError;
 use crate::front;
@@ -38,14 +38,14 @@ impl LiveServer {
     ) -> Result<(Self, UpgradeSource, Predecessor), UpgradeError> {
         let Predecessor(mut channel) = predecessor;
         channel.limit(PATIENCE);
-        let taken = prepare(&channel, options).and_then(|(prepared, source, next)| {
+        let taken = prepare(&channel, options).and_then(|(mut prepared, source, next)| {
             check(&prepared.config).map_err(UpgradeError::Unsupported)?;
             let reserve = reserve()?;
             let version = env!("CARGO_PKG_VERSION").to_owned();
             let message = Message::Prepared { version };
             channel.send(&message, &[], &[]).map_err(failed)?;
             channel.limit(PATIENCE);
-            let (clients, volumes) = state(&channel, &prepared.exports)?;
+            let (clients, volumes) = state(&channel, &mut prepared)?;
             prepared.inherit(volumes)?;
             drop(reserve);
             Ok((prepared, source, InheritedClients { next, clients }))
@@ -146,7 +146,7 @@ fn resources(channel: &UpgradeChannel) -> Result<Inherited, UpgradeError> {
 /// Receives all clients, and the state of the volumes.
 fn state(
     channel: &UpgradeChannel,
-    exports: &[VolumeExport],
+    prepared: &mut PreparedServer,
 ) -> Result<(Vec<InheritedClient>, InheritedVolumes), UpgradeError> {
     let (mut clients, mut volumes) = (Vec::new(), InheritedVolumes::default());
     loop {
@@ -163,7 +163,9 @@ fn state(
                     content.ok_or_else(|| UpgradeError::Format(format!("no {volume}")))?;
                 volumes.memory.push((volume, File::from(content)));
             }
-            Message::Client(record) => clients.push(client(record, descriptors, bytes, exports)?),
+            Message::Client(record) => {
+                clients.push(client(record, descriptors, bytes, prepared)?);
+            }
             Message::Commit => return Ok((clients, volumes)),
             other => return Err(UpgradeError::Format(format!("{other:?}"))),
         }
@@ -189,7 +191,7 @@ fn client(
     record: ClientRecord,
     descriptors: Vec<OwnedFd>,
     bytes: Vec<u8>,
-    exports: &[VolumeExport],
+    prepared: &mut PreparedServer,
 ) -> Result<InheritedClient, UpgradeError> {
     let ClientRecord {
         id,
@@ -204,8 +206,9 @@ fn client(
         descriptors,
         bytes,
     };
+    let (exports, endings) = (&prepared.exports, &mut prepared.endings);
     let export = exports.iter().find(|export| export.name == volume);
-    let front = export.and_then(|export| front::inherit(state, export, Arc::default()));
+    let front = export.and_then(|export| front::inherit(state, export, endings));
     let front = front.ok_or_else(|| UpgradeError::Format(format!("client {id}")))?;
     Ok(InheritedClient {
         connection: ConnectionRecord {

@@ -1,6 +1,7 @@
 //! The connection of a virtual machine to its volume. Each volume has a socket of its own, so there
 //! is nothing to negotiate.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -31,9 +32,20 @@ pub(super) struct ConnectedVmm {
     pub(super) ending: Arc<AtomicU32>,
 }
 
-/// Returns the function that accepts connections at the socket of a volume. `ending` is the number
-/// of ended sessions at this socket that still have requests in progress.
-pub(crate) fn greeter(volume: &str, ending: Arc<AtomicU32>) -> Greet {
+/// The numbers of ended sessions that still have requests in progress, by volume.
+#[derive(Debug, Default)]
+pub(crate) struct EndingSessions(BTreeMap<String, Arc<AtomicU32>>);
+
+impl EndingSessions {
+    /// Returns the number of a volume, which all sessions at its socket share.
+    pub(crate) fn of(&mut self, volume: &str) -> Arc<AtomicU32> {
+        Arc::clone(self.0.entry(volume.to_owned()).or_default())
+    }
+}
+
+/// Returns the function that accepts connections at the socket of a volume.
+pub(crate) fn greeter(volume: &str, endings: &mut EndingSessions) -> Greet {
+    let ending = endings.of(volume);
     let volume: Arc<str> = volume.into();
     Arc::new(move |socket| {
         Box::new(VhostHandshake {

@@ -54,7 +54,7 @@ use handshake::ConnectedVmm;
 use queue::{TakenHead, Virtqueue};
 
 pub(crate) use hand_over::InheritedSession;
-pub(crate) use handshake::greeter;
+pub(crate) use handshake::{EndingSessions, greeter};
 
 /// The number of the operation that waits for a message from the VMM.
 const CONTROL: u32 = 0;
