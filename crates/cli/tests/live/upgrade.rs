@@ -76,7 +76,7 @@ fn connections(scratch: &Scratch) -> usize {
 /// user whose home is in the scratch directory, where libnbd finds certificates.
 fn fio(scratch: &Scratch, name: &str, uri: &str, jobs: usize) -> Child {
     let line = format!(
-        "fio --name={name} --uri={uri} --numjobs={jobs} --ioengine=nbd --rw=randrw --bsrange=4k-64k \
+        "fio --name={name} --ioengine=nbd --uri={uri} --numjobs={jobs} --rw=randrw --bsrange=4k-64k \
          --iodepth=4 --size=4M --offset_increment=4M --verify=crc32c --verify_fatal=1 --time_based \
          --runtime=600 --group_reporting --output-format=json --verify_state_save=0"
     );
@@ -195,7 +195,12 @@ fn upgrades_under_verified_load_are_not_noticed() {
             })
             .collect();
         let came = || connections(&scratch) >= PLAIN + TLS + GUESTS;
-        wait("all clients come", came);
+        wait("all clients come", || {
+            loads
+                .iter_mut()
+                .any(|(_, fio)| fio.try_wait().unwrap().is_some())
+                || came()
+        });
         let mut pauses: Vec<Duration> = (0..count()).map(|_| upgrade(&scratch)).collect();
         pauses.sort();
         for (_, fio) in &mut loads {
