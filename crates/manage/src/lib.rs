@@ -178,7 +178,28 @@ impl Management {
     ///
     /// # Errors
     /// Returns the errors described at [`StartError`]. The server has ended in that case.
-    pub fn start(mut server: LiveServer, source: ConfigSource) -> Result<Self, StartError> {
+    pub fn start(server: LiveServer, source: ConfigSource) -> Result<Self, StartError> {
+        Self::begin(server, source, UpgradeRequests::default())
+    }
+
+    /// Starts like [`Self::start`], and accepts requests for upgrades. `notify` is called for each,
+    /// and [`Self::upgrade`] must follow.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::start`].
+    pub fn start_upgradable(
+        server: LiveServer,
+        source: ConfigSource,
+        notify: impl Fn() + Send + 'static,
+    ) -> Result<Self, StartError> {
+        Self::begin(server, source, UpgradeRequests::accepting(Box::new(notify)))
+    }
+
+    fn begin(
+        mut server: LiveServer,
+        source: ConfigSource,
+        upgrades: UpgradeRequests,
+    ) -> Result<Self, StartError> {
         let doors = server.doors().unwrap_or_default();
         let addresses = Addresses {
             http: doors.http_address(),
@@ -201,7 +222,7 @@ impl Management {
             access,
             explainer,
             refusals,
-            upgrades: UpgradeRequests::default(),
+            upgrades,
             tls,
         });
         let mut management = Self {
@@ -273,11 +294,6 @@ impl Management {
         let outcome = reloaded.map_err(|refused| refused.refusal)?;
         self.manager.publish_change(&outcome);
         Ok(outcome.change.lines)
-    }
-
-    /// Accepts requests for upgrades. `notify` is called for each, and [`Self::upgrade`] must follow.
-    pub fn accept_upgrades(&self, notify: impl Fn() + Send + 'static) {
-        self.manager.upgrades.accept(Box::new(notify));
     }
 
     /// Hands the server over to the process that `start` starts, and reports the result to all

@@ -32,9 +32,11 @@ struct WaitingRequests {
 }
 
 impl UpgradeRequests {
-    /// Sets the function that tells the program of requests.
-    pub(crate) fn accept(&self, notify: Callback) {
-        self.lock().notify = Some(notify);
+    /// Accepts requests, of which `notify` tells the program.
+    pub(crate) fn accepting(notify: Callback) -> Self {
+        let requests = Self::default();
+        requests.lock().notify = Some(notify);
+        requests
     }
 
     /// Requests an upgrade, and waits for its result.

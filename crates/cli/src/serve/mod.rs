@@ -131,10 +131,8 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     } else {
         print_addresses(&server);
     }
-    let management = manage(server, source.source)?;
-    if running.is_none() {
-        management.accept_upgrades(signals.upgrade_request());
-    }
+    let notify = running.is_none().then(|| signals.upgrade_request());
+    let management = manage(server, source.source, notify)?;
     manager::ready(&manager::status(&management));
     // The service manager has been notified, and clients can connect.
     let outcome = match serve(&management, &signals, running.as_mut(), &program) {
@@ -167,8 +165,7 @@ fn continue_server(
     };
     let taken = LiveServer::take_over(predecessor, &how(options), check);
     let (server, source, predecessor) = taken.map_err(Failure::run)?;
-    let management = manage(server, source.into())?;
-    management.accept_upgrades(signals.upgrade_request());
+    let management = manage(server, source.into(), Some(signals.upgrade_request()))?;
     predecessor.wait_for_release();
     manager::ready(&manager::status(&management));
     let outcome = match serve(&management, &signals, None, program) {
@@ -224,10 +221,19 @@ fn thread_failure() -> Failure {
     Failure::Run(reason.into())
 }
 
-/// Starts the management of the server, and logs its addresses.
-fn manage(server: LiveServer, source: weir_manage::ConfigSource) -> Result<Management, Failure> {
+/// Starts the management of the server, and logs its addresses. `notify` is called for each request
+/// to upgrade the server. Without it, such requests are refused.
+fn manage(
+    server: LiveServer,
+    source: weir_manage::ConfigSource,
+    notify: Option<impl Fn() + Send + 'static>,
+) -> Result<Management, Failure> {
     let socket = server.config().manage.socket.clone();
-    let management = Management::start(server, source).map_err(Failure::run)?;
+    let management = match notify {
+        Some(notify) => Management::start_upgradable(server, source, notify),
+        None => Management::start(server, source),
+    };
+    let management = management.map_err(Failure::run)?;
     let addresses = management.addresses();
     if let Some(address) = addresses.metrics {
         tracing::info!("serving metrics at http://{address}/metrics");
