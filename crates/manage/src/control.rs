@@ -754,7 +754,12 @@ mod tests {
         let text = format!("listen.nbd = [\"unix:{}\"]\n[drive.d]\n", path.display());
         let config = weir_config::parse("", &text).unwrap();
         let server = LiveServer::start(&config, &weir_serve::ServerOptions::default()).unwrap();
-        let control = ChangeControl::new(server, None, text).unwrap();
+        let source = ConfigSource {
+            text,
+            file: None,
+            file_text: None,
+        };
+        let control = ChangeControl::new(server, source).unwrap();
         let (of_file, of_server) = (
             control.inner.lock().unwrap(),
             control.server.lock().unwrap(),
