@@ -299,8 +299,8 @@ impl ChangeControl {
         self.make("reload", how, |inner| inner.reload(how))
     }
 
-    /// Hands the server over to a process that `start` starts. Nothing can be changed meanwhile. The
-    /// successor records a successful upgrade, because it has the audit file by then.
+    /// Hands the server over to a process that `start` starts. Nothing can be changed meanwhile.
+    /// The successor records a successful upgrade, because it has the audit file by then.
     pub(crate) fn upgrade(
         &self,
         by: &str,
@@ -312,6 +312,8 @@ impl ChangeControl {
             file: inner.file.as_ref().map(|file| file.path().to_owned()),
             file_text: inner.file.as_ref().map(|file| file.text.clone()),
         };
+        // The lock is held all the time, so that a change cannot be made that the successor does
+        // not know.
         let upgraded = start()
             .map_err(|error| UpgradeError::Unsupported(weir_config::os_error::message(&error)))
             .and_then(|successor| {

@@ -1,5 +1,5 @@
-//! Upgrades in place that clients of the interface request. The program that runs the server carries
-//! them out, because it has the command line for the successor.
+//! Upgrades in place that clients of the interface request. The program that runs the server
+//! carries them out, because it has the command line for the successor.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,6 +49,8 @@ impl UpgradeRequests {
                     "this server cannot be upgraded, because no program runs it that could start another",
                 ));
             };
+            // The program answers from another thread, which waits for the lock until the request
+            // is registered.
             notify();
             requests.waiting.push(result);
         }

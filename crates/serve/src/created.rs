@@ -241,6 +241,8 @@ impl KeptFile {
 
 impl Drop for Created {
     fn drop(&mut self) {
+        // The process that has created the file goes on using it, because this one did not take
+        // over.
         if self.is_foreign {
             return;
         }

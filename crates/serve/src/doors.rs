@@ -24,7 +24,7 @@ pub struct Doors {
     pub metrics: Option<TcpListener>,
 }
 
-/// What the server keeps of the sockets while another crate serves them.
+/// The parts of the sockets that the server keeps while another crate serves them.
 #[derive(Debug, Default)]
 pub(crate) struct KeptDoors {
     /// The file of the Unix socket, which is removed when this is dropped.
@@ -69,8 +69,8 @@ impl Doors {
         Ok((doors, kept))
     }
 
-    /// Returns a duplicate of each socket. A socket that cannot be duplicated is left out, so that a
-    /// successor of the server opens it itself.
+    /// Returns a duplicate of each socket. A socket that cannot be duplicated is left out, so that
+    /// a successor of the server opens it itself.
     fn duplicates(&self) -> Vec<(&'static str, OwnedFd)> {
         let all = [
             (SOCKET_KEY, self.socket.as_ref().map(AsFd::as_fd)),

@@ -148,7 +148,7 @@ impl Default for InheritedClients {
     }
 }
 
-/// What another process has handed over before it stopped serving.
+/// The sockets and the storage that another process has handed over before it stopped serving.
 #[derive(Debug, Default)]
 struct Inherited {
     listeners: InheritedListeners,
@@ -262,7 +262,8 @@ impl LiveServer {
 }
 
 impl PreparedServer {
-    /// Opens everything that a configuration names, except for what another process has handed over.
+    /// Opens everything that a configuration names, except for what another process has handed
+    /// over.
     fn open(
         config: &weir_config::Server,
         options: &ServerOptions,

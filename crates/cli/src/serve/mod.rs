@@ -293,6 +293,8 @@ fn serve(
             if !watchdog.run_with_notifications(|| reload(management)) {
                 status += "the last reload was refused, see the log; ";
             }
+            // A package replaces the program and then reloads the service, so that one command has
+            // both effects.
             upgrades = running.is_none() && program.is_replaced();
         }
         if upgrades && running.is_some() {

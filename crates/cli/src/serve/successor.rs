@@ -15,8 +15,8 @@ use std::time::Duration;
 use weir_manage::Management;
 use weir_serve::{Successor, UpgradeError};
 
-/// The time for the management interface to send its last responses. Its listening sockets belong to
-/// the successor by then.
+/// The time for the management interface to send its last responses. Its listening sockets belong
+/// to the successor by then.
 const RESPONSES: Duration = Duration::from_millis(200);
 /// The interval in which the end of relays and of other processes is checked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -53,6 +53,8 @@ impl ProgramFile {
     /// Starts the installed program with the arguments of this process.
     fn start(&self) -> io::Result<Successor> {
         let mut command = Command::new(&self.path);
+        // The options select the kind of ring and the file of a recording, for which the new
+        // process is no different.
         command.args(std::env::args_os().skip(1));
         // The service manager accepts notifications of its watchdog from the successor as well,
         // which has another process id.
@@ -98,7 +100,8 @@ pub(super) fn upgrade(
 }
 
 /// Does what is left for a process after another one has taken over: it passes on what encrypted
-/// connections transfer, and, if a program waits for this process, it ends together with the others.
+/// connections transfer, and, if a program waits for this process, it ends together with the
+/// others.
 pub(super) fn linger(
     management: Management,
     signals: &SignalWatch,
@@ -106,6 +109,8 @@ pub(super) fn linger(
 ) -> Result<(), Failure> {
     std::thread::sleep(RESPONSES);
     let server = management.end();
+    // A service manager has been told of the new main process. A shell or a container only knows
+    // the process that it has started.
     let is_service = std::env::var_os("NOTIFY_SOCKET").is_some();
     let waits = is_first && !is_service;
     if waits {

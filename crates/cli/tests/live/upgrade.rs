@@ -1,7 +1,7 @@
 //! Upgrades in place under verified load, and upgrades whose new process fails.
 //!
-//! `cargo test -p weir --test live upgrade:: -- --nocapture` prints figures. `WEIR_UPGRADES=100` sets
-//! the number of upgrades, and half of it is the number of upgrades that fail.
+//! `cargo test -p weir --test live upgrade:: -- --nocapture` prints figures. `WEIR_UPGRADES=100`
+//! sets the number of upgrades, and half of it is the number of upgrades that fail.
 
 use crate::common::program::have;
 use crate::common::running::{RunningServer, serve, start};
@@ -94,6 +94,7 @@ fn fio(scratch: &Scratch, name: &str, uri: &str, jobs: usize) -> Child {
 /// Ends fio, which must have had no error. Returns the 99th percentile and the maximum of its
 /// latencies.
 fn end_fio(fio: Child) -> [Duration; 2] {
+    // fio ends its jobs and prints its figures.
     signal(&fio, Signal::INT);
     let said = fio.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&said.stderr);
@@ -121,6 +122,8 @@ fn guest_load(socket: &Path, seed: u64, stop: &AtomicBool) -> Duration {
     let mut longest = Duration::ZERO;
     let mut round = seed;
     while !stop.load(Ordering::Relaxed) {
+        // Each guest has a content of its own in every round, so that data of another guest or
+        // round is noticed.
         round += GUESTS as u64;
         let sector = (round % 64) * 8;
         let data = vec![round as u8 | 1; 4096];
@@ -132,8 +135,8 @@ fn guest_load(socket: &Path, seed: u64, stop: &AtomicBool) -> Duration {
     longest
 }
 
-/// Starts a server with a volume for clients without TLS, one for clients with TLS, and one for each
-/// guest. Returns it with a URI for each kind of client of NBD.
+/// Starts a server with a volume for clients without TLS, one for clients with TLS, and one for
+/// each guest. Returns it with a URI for each kind of client of NBD.
 fn serve_all(scratch: &Scratch) -> (RunningServer, [String; 2]) {
     let pki = scratch.path("home/.pki");
     std::fs::create_dir_all(&pki).unwrap();
@@ -175,6 +178,7 @@ fn upgrades_under_verified_load_are_not_noticed() {
     }
     let scratch = Scratch::new();
     let (server, [plain, secret]) = serve_all(&scratch);
+    // libnbd does not reconnect, so that a single connection that is lost ends fio with an error.
     let mut loads = [
         ("plain", fio(&scratch, "plain", &plain, PLAIN)),
         ("secret", fio(&scratch, "secret", &secret, TLS)),
@@ -197,6 +201,8 @@ fn upgrades_under_verified_load_are_not_noticed() {
             assert!(!ended(), "{}", server.log.lock().unwrap());
             connections(&scratch) >= PLAIN + TLS + GUESTS
         });
+        // The upgrades follow each other without a pause, so that most of them meet requests of
+        // every kind.
         let pauses: Vec<Duration> = (0..count()).map(|_| upgrade(&scratch)).collect();
         assert!(!ended(), "{}", server.log.lock().unwrap());
         stop.store(true, Ordering::Relaxed);
@@ -302,6 +308,7 @@ fn a_new_process_that_fails_leaves_the_server_serving() {
     let mut load = fio(&scratch, "plain", &uri, 4);
     wait("the clients come", || connections(&scratch) >= 4);
     let all = failures();
+    // All failures together take a few minutes.
     let wanted = (count() / 2).max(8).min(all.len());
     let mut failed = 0;
     // An evenly distributed part of all failures.
@@ -373,6 +380,7 @@ fn clients_in_the_middle_of_a_message_are_handed_over() {
     for n in 0..6 {
         waiting.write(n, n * MIB, &pattern(n + 5)).unwrap();
     }
+    // The second and the third upgrade hand over what the first one has carried.
     for _ in 0..3 {
         let pause = upgrade(&scratch);
         assert!(pause < Duration::from_secs(1), "{pause:?}");
@@ -423,6 +431,7 @@ fn an_upgraded_server_keeps_its_changes_locks_and_signals() {
         .replace("nbd.sock", "n2.sock")
         .replace("weir.sock", "w2.sock");
     scratch.file("other.toml", &text);
+    // The lock belongs to the open file, which both processes had for a moment.
     let refused = run(&scratch, "serve other.toml").ended(1);
     has(&refused.err, "plain.img");
     // The first process passes signals on. A reload upgrades only if the program was replaced.

@@ -121,7 +121,7 @@ pub(crate) struct InheritedClient {
     pub(crate) front: Box<dyn Attach>,
 }
 
-/// What the acceptor uses of the rest of the server.
+/// The parts of the server that the acceptor uses.
 #[derive(Debug)]
 pub(crate) struct AcceptorContext {
     pub(crate) shards: Vec<ShardAddress>,
@@ -238,6 +238,7 @@ impl AcceptorHandle {
 
     /// Ends the thread and keeps the files of all sockets, because another process listens there.
     pub(crate) fn abandon(&mut self) {
+        // Dropping the values would remove the files at which the other process listens.
         for socket in self.sockets.drain(..) {
             let _ = socket.keep();
         }
@@ -380,6 +381,7 @@ impl Acceptor {
         let now = Instant::now();
         self.expire(now);
         self.retry_at = self.retry_at.filter(|at| *at > now);
+        // This comes before the sockets are polled, so that a paused acceptor never accepts.
         self.end_pause_of_handshakes(now);
         let is_paused = matches!(self.pause, Some(AcceptorPause::Paused));
         let listens = self.pause.is_none() && self.retry_at.is_none() && self.has_room(now);
@@ -482,6 +484,7 @@ impl Acceptor {
             peer,
             volume: client.volume.as_str().into(),
         };
+        // Reservations may have changed, but a client that was served is not disconnected for that.
         let ticket = (self.places.get_mut()).inherit(id, claim, self.clock.now());
         self.serve(
             export.place,

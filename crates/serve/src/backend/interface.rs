@@ -82,8 +82,8 @@ pub trait Backend: fmt::Debug {
     /// [`Backend::size`], and not less than the present size.
     fn resize(&mut self, _size: u64) {}
 
-    /// Returns duplicates of the descriptors that hold the storage and its locks, for another process
-    /// ([`inherit`](super::inherit)). There are none if the storage is opened there anew.
+    /// Returns duplicates of the descriptors that hold the storage and its locks, for another
+    /// process ([`inherit`](super::inherit)). There are none if the storage is opened there anew.
     ///
     /// # Errors
     /// Returns the system's error.

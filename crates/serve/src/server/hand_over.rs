@@ -17,7 +17,7 @@ use crate::created::Identity;
 use crate::doors;
 use crate::shard::{HandOverError, HandedClient, HandedShard, Mail, ShardHandle, VolumeStorage};
 use crate::upgrade::{
-    Beginning, ClientRecord, FORMAT, Message, Successor, UpgradeChannel, UpgradeError,
+    Beginning, ClientRecord, FORMAT, Successor, UpgradeChannel, UpgradeError, UpgradeMessage,
 };
 
 /// The time limit of the successor for opening everything. Nobody waits for it.
@@ -59,11 +59,12 @@ pub struct UpgradeReport {
 
 impl LiveServer {
     /// Hands everything over to another process, which serves from then on. Returns the process and
-    /// a report. The server must then only be dropped, once it [has no relays](Self::has_no_relays).
+    /// a report. The server must then only be dropped, once it [has no
+    /// relays](Self::has_no_relays).
     ///
     /// # Errors
-    /// Returns the reason why the other process does not take over. It does not exist any more then,
-    /// and this server serves all its clients as before.
+    /// Returns the reason why the other process does not take over. It does not exist any more
+    /// then, and this server serves all its clients as before.
     pub fn hand_over(
         &mut self,
         mut successor: Successor,
@@ -105,6 +106,8 @@ impl LiveServer {
         successor: &mut Successor,
         source: &UpgradeSource,
     ) -> Result<String, UpgradeError> {
+        // Everything that is known to prevent an upgrade is checked before the successor opens
+        // anything, so that the reason is exact.
         if let Some(volume) = self.devices.cannot_outlive() {
             return Err(UpgradeError::Unsupported(format!(
                 "the block device of volume.{volume} ends with this process, because the volume's data does"
@@ -114,7 +117,7 @@ impl LiveServer {
         check_memory(&storage)?;
         let channel = &mut successor.channel;
         channel.limit(PREPARE);
-        let begin = Message::Begin(Beginning {
+        let begin = UpgradeMessage::Begin(Beginning {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: source.text.clone(),
@@ -127,9 +130,11 @@ impl LiveServer {
             error,
         };
         channel.send(&begin, &[], &[]).map_err(step)?;
+        // The sockets are sent by their keys, because an address with port 0 does not tell which
+        // socket belongs to it.
         for (key, listener) in self.acceptor.listeners().map_err(step)? {
             let file = self.socket_file(&key);
-            let listener_message = Message::Listener { key, file };
+            let listener_message = UpgradeMessage::Listener { key, file };
             channel
                 .send(&listener_message, &[listener.as_fd()], &[])
                 .map_err(step)?;
@@ -139,20 +144,25 @@ impl LiveServer {
             let file = file.map(Identity::numbers);
             let key = key.to_owned();
             channel
-                .send(&Message::Listener { key, file }, &[socket], &[])
+                .send(&UpgradeMessage::Listener { key, file }, &[socket], &[])
                 .map_err(step)?;
         }
+        // A volume without descriptors is opened by the successor itself: one on a remote server,
+        // which has no lock, or one in memory, which is filled later.
         for storage in storage.into_iter().filter(|s| !s.descriptors.is_empty()) {
             let descriptors: Vec<_> = storage.descriptors.iter().map(AsFd::as_fd).collect();
             let volume = storage.name;
             channel
-                .send(&Message::Storage { volume }, &descriptors, &[])
+                .send(&UpgradeMessage::Storage { volume }, &descriptors, &[])
                 .map_err(step)?;
         }
-        channel.send(&Message::Prepare, &[], &[]).map_err(step)?;
+        channel
+            .send(&UpgradeMessage::Prepare, &[], &[])
+            .map_err(step)?;
+        // This is the only long wait, and clients are served meanwhile.
         match channel.receive().map_err(step)?.message {
-            Message::Prepared { version } => Ok(version),
-            Message::Refused { reason } => Err(UpgradeError::Refused(reason)),
+            UpgradeMessage::Prepared { version } => Ok(version),
+            UpgradeMessage::Refused { reason } => Err(UpgradeError::Refused(reason)),
             other => Err(UpgradeError::Format(format!("{other:?}"))),
         }
     }
@@ -182,12 +192,17 @@ impl LiveServer {
 
     /// Stops serving, and hands over all clients. Returns their number.
     fn commit(&self, successor: &mut Successor) -> Result<usize, UpgradeError> {
+        // The acceptor stops first, so that no client arrives at a shard that has begun to hand
+        // over. Clients that connect from here on wait in the queue of their socket, which the
+        // successor has.
         let connections = self.acceptor.pause(HANDSHAKES);
         let connections = connections.map_err(|_| UpgradeError::Ended)?;
         let mut connections: BTreeMap<u64, ConnectionRecord> = connections
             .into_iter()
             .map(|connection| (connection.id, connection))
             .collect();
+        // All shards are asked before the first answer is awaited, so that they wait for their
+        // drives at the same time.
         let asked: Vec<_> = self
             .shards
             .iter()
@@ -217,22 +232,28 @@ impl LiveServer {
             send_volumes(channel, &handed).map_err(step)?;
             count += send_clients(channel, handed.clients, &mut connections).map_err(step)?;
         }
-        channel.send(&Message::Commit, &[], &[]).map_err(step)?;
+        // From here on, the successor may take over at any moment. Nothing of this process may
+        // touch a client until its answer is known.
+        channel
+            .send(&UpgradeMessage::Commit, &[], &[])
+            .map_err(step)?;
         match channel.receive().map_err(step)?.message {
-            Message::TookOver => Ok(count),
-            Message::Refused { reason } => Err(UpgradeError::Refused(reason)),
+            UpgradeMessage::TookOver => Ok(count),
+            UpgradeMessage::Refused { reason } => Err(UpgradeError::Refused(reason)),
             other => Err(UpgradeError::Format(format!("{other:?}"))),
         }
     }
 
     /// Serves all clients again after the successor has failed. Returns the reason.
     fn resume(&mut self, successor: &mut Successor, error: UpgradeError) -> UpgradeError {
+        // The process must not exist any more before this one serves again, because two processes
+        // that read from one socket would each get a part of the stream.
         successor.end();
         successor.channel.limit(Duration::from_millis(100));
         // The successor may have taken over just before it was ended. Its clients have then lost
         // bytes, so that nobody can continue with them.
         while let Ok(received) = successor.channel.receive() {
-            if matches!(received.message, Message::TookOver) {
+            if matches!(received.message, UpgradeMessage::TookOver) {
                 self.abandon();
                 return UpgradeError::Lost;
             }
@@ -247,6 +268,7 @@ impl LiveServer {
     /// Ends all threads without touching clients, storage or sockets, which belong to another
     /// process.
     fn abandon(&mut self) {
+        // This makes `end` do nothing, which would drain and flush what belongs to the successor.
         self.is_abandoned = true;
         self.acceptor.abandon();
         self.kept_doors.abandon();
@@ -254,6 +276,8 @@ impl LiveServer {
         for shard in &self.shards {
             shard.address().send_mail(Mail::Abandon);
         }
+        // The threads end before this process reports a success. The driver of block devices
+        // notices their end, and lets the successor recover the devices.
         for shard in &mut self.shards {
             shard.join();
         }
@@ -288,11 +312,11 @@ fn ask<T>(
 /// Sends the state of a shard's volumes.
 fn send_volumes(channel: &UpgradeChannel, handed: &HandedShard) -> io::Result<()> {
     for debt in &handed.debts {
-        channel.send(&Message::Debt(debt.clone()), &[], &[])?;
+        channel.send(&UpgradeMessage::Debt(debt.clone()), &[], &[])?;
     }
     for (volume, content) in &handed.memory {
         let volume = volume.clone();
-        channel.send(&Message::Memory { volume }, &[content.as_fd()], &[])?;
+        channel.send(&UpgradeMessage::Memory { volume }, &[content.as_fd()], &[])?;
     }
     Ok(())
 }
@@ -315,7 +339,7 @@ fn send_clients(
             volume,
             front,
         } = client;
-        let record = Message::Client(ClientRecord {
+        let record = UpgradeMessage::Client(ClientRecord {
             id,
             name: peer,
             volume,

@@ -16,8 +16,8 @@ use crate::error::StartError;
 use crate::front;
 use crate::shard::{InheritedVolumes, Mail};
 use crate::upgrade::{
-    Beginning, ClientRecord, FORMAT, FrontState, Message, Predecessor, Received, UpgradeChannel,
-    UpgradeError,
+    Beginning, ClientRecord, FORMAT, FrontState, Predecessor, Received, UpgradeChannel,
+    UpgradeError, UpgradeMessage,
 };
 
 /// The time limit of the predecessor for its messages. It sends them without waiting for anything
@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 impl LiveServer {
     /// Takes over from a running server, and serves its clients. Returns the server, the
-    /// configuration in force, and the predecessor, which has not ended yet. `check` decides whether the caller can use the configuration as well.
+    /// configuration in force, and the predecessor, which has not ended yet. `check` decides
+    /// whether the caller can use the configuration as well.
     ///
     /// # Errors
     /// Returns the reason why this process cannot take over. The predecessor knows it, and serves
@@ -40,13 +41,17 @@ impl LiveServer {
         channel.limit(PATIENCE);
         let taken = prepare(&channel, options).and_then(|(mut prepared, source, next)| {
             check(&prepared.config).map_err(UpgradeError::Unsupported)?;
+            // A limit of descriptors must be noticed here, because nobody serves the clients any
+            // more if this process fails after it has taken over.
             let reserve = reserve()?;
             let version = env!("CARGO_PKG_VERSION").to_owned();
-            let message = Message::Prepared { version };
+            let message = UpgradeMessage::Prepared { version };
             channel.send(&message, &[], &[]).map_err(failed)?;
             channel.limit(PATIENCE);
             let (clients, volumes) = state(&channel, &mut prepared)?;
             prepared.inherit(volumes)?;
+            // The descriptors of the clients are counted now, so that the reserve is free for the
+            // rest.
             drop(reserve);
             Ok((prepared, source, InheritedClients { next, clients }))
         });
@@ -55,12 +60,12 @@ impl LiveServer {
             Err(error) => {
                 let reason = error.to_string();
                 // The predecessor may have ended, which is the usual reason then.
-                let _ = channel.send(&Message::Refused { reason }, &[], &[]);
+                let _ = channel.send(&UpgradeMessage::Refused { reason }, &[], &[]);
                 return Err(error);
             }
         };
         // If the predecessor has ended meanwhile, its clients have nobody else.
-        let _ = channel.send(&Message::TookOver, &[], &[]);
+        let _ = channel.send(&UpgradeMessage::TookOver, &[], &[]);
         let count = inherited.clients.len();
         let server = prepared.serve(options, Some(inherited))?;
         tracing::info!(connections = count, "took over from the running server");
@@ -90,7 +95,7 @@ fn prepare(
     channel: &UpgradeChannel,
     options: &ServerOptions,
 ) -> Result<(PreparedServer, UpgradeSource, u64), UpgradeError> {
-    let Message::Begin(begin) = channel.receive().map_err(failed)?.message else {
+    let UpgradeMessage::Begin(begin) = channel.receive().map_err(failed)?.message else {
         return Err(UpgradeError::Format("it did not begin".to_owned()));
     };
     let Beginning {
@@ -101,6 +106,8 @@ fn prepare(
         file_text,
         next,
     } = begin;
+    // Fields can be added without another format. A field that the predecessor does not send has
+    // its default value.
     if format != FORMAT {
         let reason = format!("version {version} hands over in format {format}, not {FORMAT}");
         return Err(UpgradeError::Format(reason));
@@ -128,16 +135,16 @@ fn resources(channel: &UpgradeChannel) -> Result<Inherited, UpgradeError> {
             ..
         } = channel.receive().map_err(failed)?;
         match message {
-            Message::Listener { key, file } => {
+            UpgradeMessage::Listener { key, file } => {
                 let socket = descriptors.pop();
                 let socket = socket.ok_or_else(|| UpgradeError::Format(format!("no {key}")))?;
                 let file = file.map(Identity::from_numbers);
                 inherited.listeners.0.insert(key, (socket, file));
             }
-            Message::Storage { volume } => {
+            UpgradeMessage::Storage { volume } => {
                 inherited.storage.insert(volume, descriptors);
             }
-            Message::Prepare => return Ok(inherited),
+            UpgradeMessage::Prepare => return Ok(inherited),
             other => return Err(UpgradeError::Format(format!("{other:?}"))),
         }
     }
@@ -156,17 +163,17 @@ fn state(
             bytes,
         } = channel.receive().map_err(failed)?;
         match message {
-            Message::Debt(debt) => volumes.debts.push(debt),
-            Message::Memory { volume } => {
+            UpgradeMessage::Debt(debt) => volumes.debts.push(debt),
+            UpgradeMessage::Memory { volume } => {
                 let content = descriptors.into_iter().next();
                 let content =
                     content.ok_or_else(|| UpgradeError::Format(format!("no {volume}")))?;
                 volumes.memory.push((volume, File::from(content)));
             }
-            Message::Client(record) => {
+            UpgradeMessage::Client(record) => {
                 clients.push(client(record, descriptors, bytes, prepared)?);
             }
-            Message::Commit => return Ok((clients, volumes)),
+            UpgradeMessage::Commit => return Ok((clients, volumes)),
             other => return Err(UpgradeError::Format(format!("{other:?}"))),
         }
     }

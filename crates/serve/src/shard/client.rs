@@ -11,8 +11,8 @@ use crate::places::Ticket;
 pub(crate) enum ClientState {
     /// The client sends requests and receives answers.
     Open,
-    /// The client is being handed over to another process, or was. No request is taken, and requests
-    /// that have not reached the drive are taken back.
+    /// The client is being handed over to another process, or was. No request is taken, and
+    /// requests that have not reached the drive are taken back.
     Detached,
     /// No further request is taken. When all taken requests are answered, the connection ends.
     Leaving,

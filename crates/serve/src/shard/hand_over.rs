@@ -1,9 +1,9 @@
 //! Hands the clients of a shard over to another process.
 //!
 //! The shard stops taking requests, answers those that have reached the drives, and takes back all
-//! others. When no operation refers to a client any more, its front end returns the state from which
-//! another process continues. The shard keeps the clients until it is told the outcome: it ends
-//! without touching them ([`Mail::Abandon`]), or serves them again ([`Mail::Resume`]).
+//! others. When no operation refers to a client any more, its front end returns the state from
+//! which another process continues. The shard keeps the clients until it is told the outcome: it
+//! ends without touching them ([`Mail::Abandon`]), or serves them again ([`Mail::Resume`]).
 //!
 //! [`Mail::Abandon`]: super::Mail::Abandon
 //! [`Mail::Resume`]: super::Mail::Resume
@@ -164,9 +164,12 @@ impl Shard {
         if client.state != ClientState::Open {
             return;
         }
+        // The front end stops first. Otherwise a request could arrive after the stream was closed.
         if !front.detach(&mut self.ring) {
             return self.disconnect(slot, Some("it cannot be handed over to another process"));
         }
+        // The core knows no hold of a stream that is closed, and a stream that is opened later
+        // begins without one.
         if client.held {
             self.set_held(slot, false);
         }
@@ -214,6 +217,7 @@ impl Shard {
                 return;
             }
         };
+        // A hand-over that is both settled and late succeeds, because nothing is left to wait for.
         let is_settled = self.is_settled();
         if !is_settled && self.now < settling.deadline {
             if self.now >= settling.stop_sending_at {
@@ -227,6 +231,8 @@ impl Shard {
         } else {
             Err(HandOverError::Late(settling.within))
         };
+        // The clients stay detached after a success. This process can still be told that the other
+        // one has failed.
         if handed.is_ok() {
             self.hand_over = Some(HandOver::Waiting);
         } else {
@@ -263,6 +269,8 @@ impl Shard {
         for drive in &mut self.drives {
             settled &= drive.is_idle();
             // What the server keeps for a remote server is lost with this process.
+            // The successor reads files and devices through the same open files, so that their
+            // caches need not be flushed.
             let remote = |volume: &super::volume::ShardVolume| volume.remote.is_some();
             settled = settled && drive.sync(&mut self.ring, self.now, remote);
         }
@@ -313,6 +321,8 @@ impl Shard {
             group: volume.group,
             priority: weir_core::Priority::default(),
         };
+        // The requests that were in the drive still occupy the stream from before, if the hand-over
+        // was too late.
         let Ok(stream) = drive.layer.open(self.now, spec) else {
             return false;
         };

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::clock::ServerClock;
     use crate::shard::{RingConfig, ShardSetup};
-    use crate::upgrade::Message;
+    use crate::upgrade::UpgradeMessage;
 
     const DRIVE: &str = "listen.nbd = [\"unix:/run/weir.sock\"]\ndrive.d.policy = \"none\"\n\
         tenant.t = { drive = \"d\", max = \"2MB/s\" }\n\
@@ -162,9 +162,9 @@ mod tests {
         assert_eq!(handed.debts, expected);
         // The records survive their transport.
         let debts = handed.debts.into_iter().map(|debt| {
-            let json = serde_json::to_vec(&Message::Debt(debt)).unwrap();
+            let json = serde_json::to_vec(&UpgradeMessage::Debt(debt)).unwrap();
             match serde_json::from_slice(&json).unwrap() {
-                Message::Debt(debt) => debt,
+                UpgradeMessage::Debt(debt) => debt,
                 other => panic!("{other:?}"),
             }
         });

@@ -114,8 +114,8 @@ pub(crate) enum Mail {
     HandOver(Duration, Sender<Result<HandedShard, HandOverError>>),
     /// Return the storage of each volume for another process.
     Storage(Sender<io::Result<Vec<VolumeStorage>>>),
-    /// Apply the state of volumes that another process has handed over. What belongs to other shards
-    /// is ignored.
+    /// Apply the state of volumes that another process has handed over. What belongs to other
+    /// shards is ignored.
     Inherit(Arc<InheritedVolumes>, Sender<Result<(), ShardError>>),
     /// Serve the clients again that were prepared for another process.
     Resume,

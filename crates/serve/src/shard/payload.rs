@@ -102,7 +102,8 @@ impl RequestPayload {
         }
     }
 
-    /// Calls `each` with the parts of a write's payload, in order. The memory of a guest is its own.
+    /// Calls `each` with the parts of a write's payload, in order. The memory of a guest is its
+    /// own.
     pub(crate) fn for_each_written(&self, each: impl FnMut(&[u8])) {
         if let Self::Arena(arena) = self {
             arena.written.iter().map(|buf| &**buf).for_each(each);

@@ -15,7 +15,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg,
 };
 
-use super::record::Message;
+use super::record::UpgradeMessage;
 
 /// The length of the beginning of a message in bytes.
 const HEAD: usize = 24;
@@ -27,7 +27,7 @@ const LARGEST: [u64; 3] = [1 << 30, 8 << 30, 1 << 16];
 /// A message as it is received, with its descriptors and bytes.
 #[derive(Debug)]
 pub(crate) struct Received {
-    pub(crate) message: Message,
+    pub(crate) message: UpgradeMessage,
     pub(crate) descriptors: Vec<OwnedFd>,
     pub(crate) bytes: Vec<u8>,
 }
@@ -73,7 +73,7 @@ impl UpgradeChannel {
     /// Returns `TimedOut` after the time limit, or the error of the socket.
     pub(crate) fn send(
         &self,
-        message: &Message,
+        message: &UpgradeMessage,
         descriptors: &[BorrowedFd<'_>],
         bytes: &[u8],
     ) -> io::Result<()> {
@@ -84,6 +84,8 @@ impl UpgradeChannel {
             .flat_map(|length| (*length as u64).to_le_bytes())
             .collect();
         self.send_bytes(&head)?;
+        // Each part travels with a byte of its own, because descriptors arrive together with the
+        // first byte that they were sent with, and the kernel limits their number.
         for some in descriptors.chunks(DESCRIPTORS) {
             self.send_some(&[0], some)?;
         }
@@ -129,6 +131,8 @@ impl UpgradeChannel {
         for (length, bytes) in lengths.iter_mut().zip(head.chunks_exact(8)) {
             *length = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
         }
+        // The memory is allocated before the bytes arrive, so that a wrong length must not be
+        // believed.
         if lengths
             .iter()
             .zip(LARGEST)
@@ -143,6 +147,7 @@ impl UpgradeChannel {
         for _ in 0..count.div_ceil(DESCRIPTORS) {
             self.receive_into(&mut [0], &mut descriptors)?;
         }
+        // The kernel drops the descriptors for which the process has no room, without an error.
         if descriptors.len() != count {
             let what = "descriptors are missing, because the limit of open files is reached";
             return Err(io::Error::other(what));
@@ -193,6 +198,7 @@ impl UpgradeChannel {
             return Err(ErrorKind::TimedOut.into());
         }
         let left = Timespec::try_from(left).ok();
+        // A wait can end early because of a signal. The caller tries again, and returns here.
         let mut fds = [PollFd::from_borrowed_fd(self.socket.as_fd(), events)];
         match rustix::event::poll(&mut fds, left.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -225,14 +231,16 @@ mod tests {
             let volume = format!("volume {descriptors}");
             let sent: Vec<u8> = (0..bytes).map(|n| (n >> 3) as u8).collect();
             let files = vec![file.as_fd(); descriptors];
-            let message = Message::Storage {
+            let message = UpgradeMessage::Storage {
                 volume: volume.clone(),
             };
             let received = std::thread::scope(|scope| {
                 scope.spawn(|| one.send(&message, &files, &sent).unwrap());
                 other.receive().unwrap()
             });
-            assert!(matches!(received.message, Message::Storage { volume: v } if v == volume));
+            assert!(
+                matches!(received.message, UpgradeMessage::Storage { volume: v } if v == volume)
+            );
             assert_eq!(received.descriptors.len(), descriptors);
             assert!(received.bytes == sent);
         }

@@ -24,7 +24,7 @@ pub enum UpgradeError {
     /// The other process has ended, or does not respond.
     #[error("the new process did not {step}: {}", reason(.error))]
     Channel {
-        /// What the other process was to do.
+        /// The task of the other process.
         step: &'static str,
         /// The error of the channel.
         error: io::Error,

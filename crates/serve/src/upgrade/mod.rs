@@ -2,10 +2,10 @@
 //! goes on with the same clients.
 //!
 //! The server starts the other program as its [`Successor`] and sends the configuration in force,
-//! the listening sockets, and the storage with its locks. The successor opens everything and reports
-//! that it is prepared. Only then the server stops serving: it completes what has reached the drives
-//! and hands over the state of each client, what each volume and tenant owes to its max, and the
-//! contents of volumes in memory. The successor confirms that it has taken over, and
+//! the listening sockets, and the storage with its locks. The successor opens everything and
+//! reports that it is prepared. Only then the server stops serving: it completes what has reached
+//! the drives and hands over the state of each client, what each volume and tenant owes to its max,
+//! and the contents of volumes in memory. The successor confirms that it has taken over, and
 //! serves. If it fails at any step before that, the server ends it and serves on.
 //!
 //! [`record`] has the messages, and [`channel`] their transport. `server/hand_over.rs` and
@@ -20,6 +20,6 @@ pub(crate) use channel::{Received, UpgradeChannel};
 pub use error::UpgradeError;
 pub(crate) use record::{
     Beginning, ClientRecord, DebtRecord, Debtor, FORMAT, FrontRecord, FrontState, InflightRecord,
-    Message, NbdRecord, QueueRecord, RegionRecord, VhostRecord,
+    NbdRecord, RegionRecord, UpgradeMessage, VhostRecord, VirtqueueRecord,
 };
 pub use successor::{Predecessor, Successor};

@@ -1,4 +1,4 @@
-//! What a server hands over to the process of another version.
+//! The messages with which a server hands everything over to the process of another version.
 //!
 //! The records are JSON, so that versions with more fields understand each other. Descriptors and
 //! long sequences of bytes travel beside them.
@@ -19,7 +19,7 @@ pub(crate) const FORMAT: u32 = 1;
 /// A message between a server and its successor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Message {
+pub(crate) enum UpgradeMessage {
     /// The first message of the predecessor.
     Begin(Beginning),
     /// A listening socket, which is the descriptor, for the address at this key of the
@@ -145,8 +145,8 @@ pub(crate) enum FrontRecord {
     Vhost(VhostRecord),
 }
 
-/// A connection in the transmission phase of NBD. Its bytes are answers that were not sent, followed
-/// by requests that were not taken.
+/// A connection in the transmission phase of NBD. Its bytes are answers that were not sent,
+/// followed by requests that were not taken.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct NbdRecord {
     /// The size that the client was told, in bytes.
@@ -213,7 +213,7 @@ pub(crate) struct VhostRecord {
     /// The channel for requests to the VMM.
     pub(crate) backend: Option<usize>,
     /// The queues, by number.
-    pub(crate) queues: Vec<QueueRecord>,
+    pub(crate) queues: Vec<VirtqueueRecord>,
     /// The queue that the VMM has asked to stop and that has requests left.
     pub(crate) stopping: Option<u32>,
     /// The descriptors that came with the incomplete message.
@@ -244,7 +244,7 @@ pub(crate) struct InflightRecord {
 
 /// A virtqueue, as the VMM has set it up and the server has left it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct QueueRecord {
+pub(crate) struct VirtqueueRecord {
     /// The number of entries.
     pub(crate) size: u16,
     /// The available index from which requests are taken.

@@ -1,6 +1,7 @@
 //! A device of this host on which a comparison is played, and the checks before it is used.
 
 use crate::failure::Failure;
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -31,6 +32,8 @@ pub(in crate::compare) struct TestDevice {
     /// The settings that were tried on the device before the first run. Its lock keeps runs from
     /// overlapping on the device.
     tried: Mutex<Vec<TriedSettings>>,
+    /// The reasons why the kernel cannot play policies, by their words.
+    lacking: Mutex<BTreeMap<String, String>>,
     /// The number of removed cgroups that the kernel had not released before the first run.
     dying: u64,
 }
@@ -62,6 +65,7 @@ impl TestDevice {
             is_block,
             signature,
             tried: Mutex::default(),
+            lacking: Mutex::default(),
             dying: dying_groups(&FileTree::default()),
         })
     }
@@ -87,11 +91,25 @@ impl TestDevice {
         self.may_be_used(&plan)?;
         let settings = (plan.settings.clone(), plan.groups.clone());
         // Many cases of a scenario have the same settings.
-        if !tried.contains(&settings) {
-            self.with_settings(&plan, |_, _| Ok(()))?;
-            tried.push(settings);
+        if tried.contains(&settings) || self.lacks(policy).is_some() {
+            return Ok(());
         }
+        match self.with_settings(&plan, |_, _| Ok(())) {
+            // The other policies can still be compared.
+            Err(reason) if reason.contains(BUILT_WITHOUT) => {
+                let mut lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
+                lacking.insert(policy.word().to_string(), reason);
+            }
+            tested => tested?,
+        }
+        tried.push(settings);
         Ok(())
+    }
+
+    /// Returns the reason why the kernel cannot play a policy, once [`Self::check`] has found one.
+    pub(super) fn lacks(&self, policy: &Policy) -> Option<String> {
+        let lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
+        lacking.get(&policy.word().to_string()).cloned()
     }
 
     /// Plays a repetition, and restores the kernel's settings afterwards, even after an error.
@@ -205,6 +223,9 @@ impl TestDevice {
         Err(format!("{what}; add --destroy {shown} to permit this"))
     }
 }
+
+/// The part of a step's advice that names what the kernel lacks ([`weir_linux::StepError`]).
+const BUILT_WITHOUT: &str = "the kernel was built without";
 
 /// The longest time to wait for the kernel to release removed cgroups.
 const RELEASED: Duration = Duration::from_secs(10);

@@ -171,6 +171,11 @@ impl RunPlace {
         if let Err(refused) = weir_linux::translate(policy, &queue, (None, None), &[]) {
             return Some(refused.to_string());
         }
+        if let Self::Linux(device) = self
+            && let Some(why) = device.lacks(policy)
+        {
+            return Some(format!("policy \"{}\": {why}", policy.word()));
+        }
         // A kernel that is built as a program can have controllers that distributions leave out.
         let is_program = matches!(self, Self::Guest(lab) if lab.kernel().program().is_some());
         let has = |controller| !is_program && policy.controllers.contains(&controller);

@@ -190,6 +190,7 @@ impl PayloadAssembly {
     /// Appends the request and the part of its payload that has arrived, as the client sent them.
     fn append_to(&self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&super::take::encode(&self.ask));
+        // All buffers before the current one are full, and those after it are empty.
         let arrived = self.bufs.iter().zip(0..).filter(|(_, n)| *n <= self.at);
         for (buf, n) in arrived {
             let count = if n < self.at { buf.len() } else { self.filled };

@@ -328,12 +328,16 @@ impl FrontEnd for NbdConnection {
     }
 
     fn hand_over(&mut self, cx: &mut FrontContext<'_>) -> io::Result<Option<FrontState>> {
+        // Requests that were taken back come first. Their order among themselves does not matter,
+        // because NBD permits the server to reorder requests.
         let mut untaken = std::mem::take(&mut self.returned);
         untaken.append(&mut self.receiver.untaken());
         if let Some(gather) = self.receiver.gather.take() {
             // It is taken again with the carried bytes.
             cx.give_up_begun(gather.cost);
         }
+        // The connection keeps the same bytes, so that it needs nothing from the other process if
+        // that fails.
         self.receiver.carry(untaken.clone());
         let mut bytes = self.output.bytes();
         let unsent = bytes.len();
@@ -369,6 +373,8 @@ impl Attach for InheritedConnection {
         } = *self;
         let rules = Rules::new(record.rules().ok_or(AttachError::Record)?);
         let mut connection = NbdConnection::with_rules(socket, rules, record.structured, arena)?;
+        // A record of another version is not trusted to be consistent, so the split is limited to
+        // the bytes that are there.
         let untaken = bytes.split_off(record.unsent.min(bytes.len()));
         if !connection.output.carry(&bytes, arena) {
             return Err(AttachError::Memory);

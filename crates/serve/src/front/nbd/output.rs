@@ -52,7 +52,8 @@ impl ReplyOutput {
         (segments, all)
     }
 
-    /// Puts back the segments of a send that has stopped after `sent` bytes, in front of the others.
+    /// Puts back the segments of a send that has stopped after `sent` bytes, in front of the
+    /// others.
     pub(super) fn put_back(&mut self, mut segments: Vec<Segment>, mut sent: usize) {
         segments.retain_mut(|segment| {
             let gone = sent.min(segment.len());
@@ -61,6 +62,8 @@ impl ReplyOutput {
                 Segment::Header(header) => Header::from_slice(&header[gone..]).map(Segment::from),
                 Segment::Buf(buf) => Some(buf.slice(gone..buf.len()).into()),
             };
+            // A part of a header is always short enough for a header, so that this never keeps the
+            // whole.
             *segment = rest.unwrap_or_else(|| segment.clone());
             !segment.is_empty()
         });
@@ -79,6 +82,7 @@ impl ReplyOutput {
     /// Appends bytes of answers that another process has prepared. Returns false without memory.
     pub(super) fn carry(&mut self, mut bytes: &[u8], arena: &Arena) -> bool {
         while !bytes.is_empty() {
+            // Buffers of a moderate size can be allocated even if the arena is fragmented.
             let Some(mut page) = arena.alloc(bytes.len().min(CARRIED)) else {
                 return false;
             };

@@ -28,7 +28,7 @@ use super::{SessionStage, VhostSession};
 use crate::acceptor::VolumeExport;
 use crate::shard::{Attach, AttachError, FrontEnd};
 use crate::upgrade::{
-    FrontRecord, FrontState, InflightRecord, QueueRecord, RegionRecord, VhostRecord,
+    FrontRecord, FrontState, InflightRecord, RegionRecord, VhostRecord, VirtqueueRecord,
 };
 
 /// A session that another process has handed over.
@@ -106,6 +106,7 @@ fn messages(
             data: vec![record.write_back.into()],
         },
     ];
+    // Regions are added one by one, because a table of the first message has room for fewer.
     for region in &record.regions {
         let file = files.take(region.file)?;
         messages.push(VhostRequest::AddMemReg(region.region(), file));
@@ -127,10 +128,10 @@ fn messages(
 fn add_queue(
     messages: &mut Vec<VhostRequest<OwnedFd>>,
     queue: u32,
-    record: &QueueRecord,
+    record: &VirtqueueRecord,
     files: &mut InheritedDescriptors,
 ) -> Result<(), AttachError> {
-    let QueueRecord { size, base, .. } = *record;
+    let VirtqueueRecord { size, base, .. } = *record;
     messages.push(VhostRequest::SetVringNum { queue, size });
     messages.push(VhostRequest::SetVringBase { queue, base });
     if let Some([descriptors, used, available]) = record.addresses {
@@ -153,6 +154,7 @@ fn add_queue(
         queue,
         descriptor: call,
     });
+    // A message without a descriptor is refused, and a queue that the VMM has stopped has none.
     if kick.is_some() {
         messages.push(VhostRequest::SetVringKick {
             queue,
@@ -168,6 +170,8 @@ impl VhostSession {
     /// Stops reading from the VMM and from the rings.
     pub(super) fn begin_hand_over(&mut self, ring: &mut AnyRing) {
         self.stage = SessionStage::Detached;
+        // The request was taken from the ring, but it has no memory yet, so that the shard does not
+        // know it.
         if let Some(waiting) = self.waiting.take() {
             self.put_back(waiting.queue, waiting.generation, waiting.taken);
         }
@@ -193,6 +197,8 @@ impl VhostSession {
         let partial = descriptors.iter().map(|file| add(&mut files, file));
         let partial = partial.collect::<io::Result<_>>()?;
         let record = VhostRecord {
+            // A VMM that was not notified of a size yet has to be notified by the other process,
+            // which notices the difference.
             size: if self.news.is_some() {
                 0
             } else {
@@ -265,11 +271,11 @@ impl VhostSession {
 
 impl Virtqueue {
     /// Returns the record of the queue, and adds its descriptors to `files`.
-    fn record(&self, files: &mut Vec<OwnedFd>) -> io::Result<QueueRecord> {
+    fn record(&self, files: &mut Vec<OwnedFd>) -> io::Result<VirtqueueRecord> {
         let served = self.device.as_ref();
         let left = || self.left.values().copied().collect();
         let addresses = self.addresses.as_ref();
-        Ok(QueueRecord {
+        Ok(VirtqueueRecord {
             size: self.size,
             base: served.map_or(self.base, Device::base),
             addresses: addresses.map(|at| [at.descriptors, at.used, at.available]),
@@ -284,7 +290,7 @@ impl Virtqueue {
     }
 
     /// Adds the parts of a record that no message of a VMM sets.
-    fn inherit(&mut self, record: &QueueRecord) -> Result<(), AttachError> {
+    fn inherit(&mut self, record: &VirtqueueRecord) -> Result<(), AttachError> {
         self.started = record.started;
         self.broken = record.broken;
         self.call_again = self.call.is_some();
