@@ -31,6 +31,8 @@ direct = true
 writeback = true
 size = "64MiB"
 share = 100
+[under."io.latency"]
+client.reader.latency = "10ms"
 "#;
 
 /// Each attempt prints its name, what it said, its status, and whether the device has the same
