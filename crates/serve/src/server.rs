@@ -4,10 +4,12 @@ mod explain;
 mod hand_over;
 mod reload;
 mod take_over;
+mod upgrade_error;
 
 pub use explain::{ExplainError, Explainer};
 pub use hand_over::{UpgradeReport, UpgradeSource};
 pub use reload::removed_in_use;
+pub use upgrade_error::UpgradeError;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -320,6 +322,8 @@ impl PreparedServer {
         options: &ServerOptions,
         inherited: Option<InheritedClients>,
     ) -> Result<LiveServer, StartError> {
+        // An empty list of clients is possible after an upgrade as well, so that the number of
+        // clients does not show whether there was one.
         let has_predecessor = inherited.is_some();
         let InheritedClients { next, clients } = inherited.unwrap_or_default();
         let config = &self.config;

@@ -132,6 +132,7 @@ pub(super) fn linger(
             None if is_ended => break,
             Some(_) | None => {}
         }
+        // Relays end when their clients disconnect, of which no event tells this thread.
         let relays = server
             .as_ref()
             .is_some_and(|server| !server.has_no_relays());

@@ -11,14 +11,12 @@ use std::time::{Duration, Instant};
 use weir_config::ListenAddress;
 use weir_config::units::ByteSize;
 
-use super::{LiveServer, nbd_key};
+use super::{LiveServer, UpgradeError, nbd_key};
 use crate::acceptor::ConnectionRecord;
 use crate::created::Identity;
 use crate::doors;
 use crate::shard::{HandOverError, HandedClient, HandedShard, Mail, ShardHandle, VolumeStorage};
-use crate::upgrade::{
-    Beginning, ClientRecord, FORMAT, Successor, UpgradeChannel, UpgradeError, UpgradeMessage,
-};
+use crate::upgrade::{Beginning, ClientRecord, FORMAT, Successor, UpgradeChannel, UpgradeMessage};
 
 /// The time limit of the successor for opening everything. Nobody waits for it.
 const PREPARE: Duration = Duration::from_mins(1);

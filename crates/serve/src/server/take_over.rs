@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_config::Problem;
 
 use super::hand_over::{TAKE_OVER, UpgradeSource, received, send};
-use super::{Inherited, InheritedClients, LiveServer, PreparedServer, ServerOptions};
+use super::{Inherited, InheritedClients, LiveServer, PreparedServer, ServerOptions, UpgradeError};
 use crate::acceptor::{ConnectionRecord, InheritedClient};
 use crate::created::Identity;
 use crate::error::StartError;
@@ -17,7 +17,7 @@ use crate::front;
 use crate::shard::{InheritedVolumes, Mail};
 use crate::upgrade::{
     Beginning, ClientRecord, FORMAT, FrontState, Predecessor, Received, UpgradeChannel,
-    UpgradeError, UpgradeMessage,
+    UpgradeMessage,
 };
 
 /// The time limit of the predecessor for its messages. It sends them without waiting for anything

@@ -12,12 +12,10 @@
 //! `server/take_over.rs` are the two sides.
 
 mod channel;
-mod error;
 mod record;
 mod successor;
 
 pub(crate) use channel::{Received, UpgradeChannel};
-pub use error::UpgradeError;
 pub(crate) use record::{
     Beginning, ClientRecord, DebtRecord, Debtor, FORMAT, FrontRecord, FrontState, InflightRecord,
     NbdRecord, RegionRecord, UpgradeMessage, VhostRecord, VirtqueueRecord,

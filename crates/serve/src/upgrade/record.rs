@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use weir_core::{MaxDebt, Span};
-use weir_wire::nbd::{RuleSettings, TransmissionFlags};
 
 use crate::access::ClientCredentials;
 use crate::places::Peer;
@@ -162,38 +161,6 @@ pub(crate) struct NbdRecord {
     pub(crate) skip: u32,
     /// The number of bytes of answers.
     pub(crate) unsent: usize,
-}
-
-impl NbdRecord {
-    /// Returns the record of a connection with these rules, without structured replies, and with
-    /// nothing in progress.
-    pub(crate) fn new(rules: &RuleSettings) -> Self {
-        Self {
-            size: rules.size,
-            flags: rules.flags.bits(),
-            structured: false,
-            meta_allocation: rules.meta_allocation,
-            minimum_block: rules.minimum_block,
-            maximum_payload: rules.maximum_payload,
-            maximum_range: rules.maximum_range,
-            skip: 0,
-            unsent: 0,
-        }
-    }
-
-    /// Returns the rules of the connection, or `None` if no server can have agreed on them.
-    pub(crate) fn rules(&self) -> Option<RuleSettings> {
-        self.minimum_block
-            .is_power_of_two()
-            .then_some(RuleSettings {
-                size: self.size,
-                flags: TransmissionFlags::from_bits(self.flags),
-                meta_allocation: self.meta_allocation,
-                minimum_block: self.minimum_block,
-                maximum_payload: self.maximum_payload,
-                maximum_range: self.maximum_range,
-            })
-    }
 }
 
 /// A session with a VMM over vhost-user. Descriptors are given by their position in

@@ -29,6 +29,8 @@ impl Successor {
     /// Returns the system's error.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let (channel, other) = UpgradeChannel::pair()?;
+        // The standard input is the only descriptor that a child inherits under a number that both
+        // know, without code that would run between fork(2) and execve(2).
         let child = command
             .env(VARIABLE, "1")
             .stdin(Stdio::from(other))

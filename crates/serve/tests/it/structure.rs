@@ -12,10 +12,10 @@ const REMOTE: &str = "backend/nbd";
 const EXCEPT: &str = "shard/allocations.rs";
 
 /// The modules from the bottom to the top. A module may use itself and those before it.
-const ORDER: [&str; 23] = [
-    "clock", "errno", "log", "slab", "created", "holder", "memory", "places", "access", "tls",
-    "gateway", "record", "backend", "metrics", "shard", "watch", "parts", "acceptor", "doors",
-    "front", "error", "setup", "server",
+const ORDER: [&str; 24] = [
+    "clock", "errno", "log", "slab", "created", "holder", "memory", "places", "access", "upgrade",
+    "tls", "gateway", "record", "backend", "metrics", "shard", "watch", "parts", "acceptor",
+    "doors", "front", "error", "setup", "server",
 ];
 /// The modules above all of these.
 const TOP: [&str; 2] = ["preflight", "lib"];

@@ -16,7 +16,7 @@ use weir_uring::{
     AnyRing, Arena, Errno, FillMode, Handle, MAX_PIECES, OpId, RejectReason, Ring, RingCompletion,
     Segment,
 };
-use weir_wire::nbd::Rules;
+use weir_wire::nbd::{RuleSettings, Rules, TransmissionFlags};
 
 use crate::shard::{
     AnswerLoad, Attach, AttachError, ClientRequest, FrontContext, FrontEnd, FrontProgress,
@@ -305,6 +305,7 @@ impl FrontEnd for NbdConnection {
     }
 
     fn detach(&mut self, ring: &mut AnyRing) -> bool {
+        // Bytes that have arrived before the cancellation takes effect are kept in the buffers.
         if let Some(id) = self.receiving {
             ring.cancel(id);
         }
@@ -382,5 +383,37 @@ impl Attach for InheritedConnection {
         connection.receiver.carry(untaken);
         connection.skip = record.skip;
         Ok(Box::new(connection))
+    }
+}
+
+impl NbdRecord {
+    /// Returns the record of a connection with these rules, without structured replies, and with
+    /// nothing in progress.
+    pub(crate) fn new(rules: &RuleSettings) -> Self {
+        Self {
+            size: rules.size,
+            flags: rules.flags.bits(),
+            structured: false,
+            meta_allocation: rules.meta_allocation,
+            minimum_block: rules.minimum_block,
+            maximum_payload: rules.maximum_payload,
+            maximum_range: rules.maximum_range,
+            skip: 0,
+            unsent: 0,
+        }
+    }
+
+    /// Returns the rules of the connection, or `None` if no server can have agreed on them.
+    pub(crate) fn rules(&self) -> Option<RuleSettings> {
+        self.minimum_block
+            .is_power_of_two()
+            .then_some(RuleSettings {
+                size: self.size,
+                flags: TransmissionFlags::from_bits(self.flags),
+                meta_allocation: self.meta_allocation,
+                minimum_block: self.minimum_block,
+                maximum_payload: self.maximum_payload,
+                maximum_range: self.maximum_range,
+            })
     }
 }

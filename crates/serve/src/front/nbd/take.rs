@@ -155,6 +155,7 @@ pub(super) fn encode(ask: &ClientRequest) -> [u8; REQUEST_LEN] {
         Op::Extents => NbdCommand::BlockStatus,
     };
     let mut flags = CommandFlags::EMPTY;
+    // The flag SYNC follows from FUA and from the operation, so that it is not encoded.
     for (core, wire) in [
         (Flags::FUA, CommandFlags::FUA),
         (Flags::NO_HOLE, CommandFlags::NO_HOLE),
