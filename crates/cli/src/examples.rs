@@ -64,6 +64,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("ctl remove", &["weir ctl remove alpha --dry-run"]),
     ("ctl undo", &["weir ctl undo", "weir ctl undo 17 --dry-run"]),
     ("ctl reload", &["weir ctl reload --dry-run"]),
+    ("ctl upgrade", &["weir ctl upgrade"]),
     ("ctl changes", &["weir ctl changes"]),
     (
         "ctl events",

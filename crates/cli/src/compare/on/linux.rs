@@ -12,7 +12,7 @@ use weir_config::Policy;
 use weir_config::scenario::Scenario;
 use weir_linux::play::player::PlayError;
 use weir_linux::play::{PlayHost, PlayOutput, PlayPlan, player};
-use weir_linux::{ApplyJournal, FileTree, HostFiles, Knob, KnobSetting};
+use weir_linux::{ApplyJournal, FileTree, HostFiles, KnobSetting};
 use weir_serve::backend;
 
 /// The journal of changed kernel settings. It is kept in `/run`, so that the next comparison can
@@ -155,7 +155,7 @@ impl TestDevice {
             .transpose()?;
         let device = looped.as_ref().map_or(&self.path, |l| &l.device);
         let mut files = FileTree::default();
-        self.wait_for_removed_groups(plan, &files)?;
+        self.wait_for_removed_groups(&files);
         let said = |e: &dyn std::fmt::Display| e.to_string();
         let knobs = player::knobs(plan, &files, device).map_err(|e| said(&e))?;
         let mut journal = ApplyJournal::open(Path::new(JOURNAL)).map_err(|e| said(&e))?;
@@ -175,28 +175,20 @@ impl TestDevice {
         done.and_then(|done| restored.map(|_| done))
     }
 
-    /// Waits until the kernel has released the cgroups of earlier plans.
+    /// Waits until the kernel has released the cgroups of earlier plans, as far as that can be
+    /// detected.
     ///
     /// Linux up to at least 6.12 crashes when `low_latency` of BFQ is switched off while a removed
     /// cgroup still has a record on the device: `bfq_end_wr_async` uses the record of BFQ in each
-    /// group of the device, and a new elevator gives none to a removed group.
-    fn wait_for_removed_groups(&self, plan: &PlayPlan, files: &FileTree) -> Result<(), String> {
+    /// group of the device, and a new elevator gives none to a removed group. Such a record is freed
+    /// after a grace period of RCU and a call of a work queue, which takes milliseconds.
+    fn wait_for_removed_groups(&self, files: &FileTree) {
         let begun = Instant::now();
-        let remaining = || dying_groups(files).saturating_sub(self.dying);
-        while remaining() > 0 && begun.elapsed() < RELEASED {
+        // A removed cgroup can also wait for its pages in the page cache, which takes without limit
+        // and does no harm.
+        while dying_groups(files) > self.dying && begun.elapsed() < RELEASED {
             std::thread::sleep(Duration::from_millis(10));
         }
-        let switches_off = |setting: &KnobSetting| {
-            setting.knob == Knob::Tunable("low_latency") && setting.value == "0"
-        };
-        if remaining() > 0 && plan.settings.iter().any(switches_off) {
-            let seconds = RELEASED.as_secs();
-            return Err(format!(
-                "the kernel did not release {} cgroups of earlier runs within {seconds} s, and could crash if low_latency of bfq is switched off now; try again later",
-                remaining()
-            ));
-        }
-        Ok(())
     }
 
     /// Refuses a device that is in use or too small, or whose content a plan would overwrite
@@ -228,7 +220,7 @@ impl TestDevice {
 const BUILT_WITHOUT: &str = "the kernel was built without";
 
 /// The longest time to wait for the kernel to release removed cgroups.
-const RELEASED: Duration = Duration::from_secs(10);
+const RELEASED: Duration = Duration::from_secs(2);
 
 /// Returns the number of removed cgroups that the kernel has not released, or 0 without cgroups of
 /// version 2.
