@@ -180,8 +180,8 @@ impl TestDevice {
     ///
     /// Linux up to at least 6.12 crashes when `low_latency` of BFQ is switched off while a removed
     /// cgroup still has a record on the device: `bfq_end_wr_async` uses the record of BFQ in each
-    /// group of the device, and a new elevator gives none to a removed group. Such a record is freed
-    /// after a grace period of RCU and a call of a work queue, which takes milliseconds.
+    /// group of the device, and a new elevator gives none to a removed group. Such a record is
+    /// freed after a grace period of RCU and a call of a work queue, which takes milliseconds.
     fn wait_for_removed_groups(&self, files: &FileTree) {
         let begun = Instant::now();
         // A removed cgroup can also wait for its pages in the page cache, which takes without limit
