@@ -14,9 +14,8 @@ use crate::api::{Change, Edit, JsonTable, Outcome};
 use axum::http::StatusCode;
 use weir_config::DriveRoom;
 use weir_config::units::BytesPerSecond;
-use weir_serve::{LiveServer, Successor, UpgradeError, UpgradeReport, UpgradeSource};
+use weir_serve::{ConfigSource, LiveServer, Successor, UpgradeError, UpgradeReport};
 
-use crate::ConfigSource;
 use crate::audit::{AuditLog, AuditRecord, AuditResult};
 use crate::document::{ConfigDocument, ReplacedValue};
 use crate::error::RequestRefusal;
@@ -300,14 +299,15 @@ impl ChangeControl {
     }
 
     /// Hands the server over to a process that `start` starts. Nothing can be changed meanwhile.
-    /// The successor records a successful upgrade, because it has the audit file by then.
+    /// A failure is recorded in the audit file. A success is only in the log, because the audit
+    /// file belongs to the successor by then.
     pub(crate) fn upgrade(
         &self,
         by: &str,
         start: impl FnOnce() -> std::io::Result<Successor>,
     ) -> Result<(Successor, UpgradeReport), UpgradeError> {
         let mut inner = self.lock();
-        let source = UpgradeSource {
+        let source = ConfigSource {
             text: inner.text.clone(),
             file: inner.file.as_ref().map(|file| file.path().to_owned()),
             file_text: inner.file.as_ref().map(|file| file.text.clone()),

@@ -46,8 +46,10 @@ use tokio_rustls::server::TlsStream;
 use weir_serve::places::Peer as Client;
 use weir_serve::{
     Doors, Explainer, LiveServer, ManagementTls, RefusalReason, Refusals, Successor, UpgradeError,
-    UpgradeReport, UpgradeSource,
+    UpgradeReport,
 };
+
+pub use weir_serve::ConfigSource;
 
 use access::{AccessRules, Peer};
 use control::{ChangeContext, ChangeControl, Patience};
@@ -58,32 +60,6 @@ use watcher::Watcher;
 
 /// The maximum number of threads for calls that block: requests to shards, and changes.
 const WAITING: usize = 8;
-
-/// The source of the server's configuration.
-#[derive(Clone, Debug)]
-pub struct ConfigSource {
-    /// The text of the configuration.
-    pub text: String,
-    /// The file of the configuration, to which changes are written. `None` if there is no file.
-    pub file: Option<PathBuf>,
-    /// The text of the file when it was last read or written. `None` if it is `text`.
-    pub file_text: Option<String>,
-}
-
-impl From<UpgradeSource> for ConfigSource {
-    fn from(source: UpgradeSource) -> Self {
-        let UpgradeSource {
-            text,
-            file,
-            file_text,
-        } = source;
-        Self {
-            text,
-            file,
-            file_text,
-        }
-    }
-}
 
 /// The times that a change in progress is given when the server ends. Together with the time that
 /// the server then takes to finish requests, they are shorter than the 30 s after which systemd

@@ -51,11 +51,10 @@ pub use metrics::{CONTENT_TYPE, Causes, Detail};
 pub use parts::{Parts, ShardTimeout};
 pub use preflight::{Finding, Preflight, preflight};
 pub use server::{
-    ExplainError, Explainer, LiveServer, ServerOptions, UpgradeError, UpgradeReport, UpgradeSource,
-    removed_in_use,
+    ExplainError, Explainer, LiveServer, ServerOptions, UpgradeError, UpgradeReport, removed_in_use,
 };
 pub use shard::{HeldPart, PartUsage, ShardError};
 pub use tls::{ManagementTls, TlsClient, certificate_names};
-pub use upgrade::{Predecessor, Successor};
+pub use upgrade::{ConfigSource, Predecessor, Successor};
 pub use watch::ServerMonitor;
 pub use weir_uring::Backend as RingKind;

@@ -7,7 +7,7 @@ mod take_over;
 mod upgrade_error;
 
 pub use explain::{ExplainError, Explainer};
-pub use hand_over::{UpgradeReport, UpgradeSource};
+pub use hand_over::UpgradeReport;
 pub use reload::removed_in_use;
 pub use upgrade_error::UpgradeError;
 

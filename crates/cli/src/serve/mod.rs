@@ -135,18 +135,8 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let management = manage(server, source.source, notify)?;
     manager::ready(&manager::status(&management));
     // The service manager has been notified, and clients can connect.
-    let outcome = match serve(&management, &signals, running.as_mut(), &program) {
-        Ok(ServerEnd::HandedOver) => return successor::linger(management, &signals, true),
-        Ok(ServerEnd::Stopped) => Ok(()),
-        Err(failure) => Err(failure),
-    };
     let directory = source.place.as_ref().map(SocketDirectory::path);
-    begin_shutdown(&signals, directory);
-    if let Some(running) = running {
-        // The command must not outlive the server, which it uses.
-        running.end();
-    }
-    let ended = shut_down(management, outcome);
+    let ended = serve_to_the_end(management, &signals, (running, directory), &program, true);
     // The directory is removed after the server has closed its socket.
     drop(source.place);
     ended
@@ -165,15 +155,32 @@ fn continue_server(
     };
     let taken = LiveServer::take_over(predecessor, &how(options), check);
     let (server, source, predecessor) = taken.map_err(Failure::run)?;
-    let management = manage(server, source.into(), Some(signals.upgrade_request()))?;
+    let management = manage(server, source, Some(signals.upgrade_request()))?;
     predecessor.wait_for_release();
     manager::ready(&manager::status(&management));
-    let outcome = match serve(&management, &signals, None, program) {
-        Ok(ServerEnd::HandedOver) => return successor::linger(management, &signals, false),
+    serve_to_the_end(management, &signals, (None, None), program, false)
+}
+
+/// Serves, and ends the server or what is left of it after a hand-over. With `--run`, there is a
+/// command, and a directory that is removed if a second signal ends the process at once. `is_first`
+/// is true if no other process was the server before.
+fn serve_to_the_end(
+    management: Management,
+    signals: &SignalWatch,
+    (mut running, directory): (Option<RunningCommand>, Option<PathBuf>),
+    program: &ProgramFile,
+    is_first: bool,
+) -> Result<(), Failure> {
+    let outcome = match serve(&management, signals, running.as_mut(), program) {
+        Ok(ServerEnd::HandedOver) => return successor::linger(management, signals, is_first),
         Ok(ServerEnd::Stopped) => Ok(()),
         Err(failure) => Err(failure),
     };
-    begin_shutdown(&signals, None);
+    begin_shutdown(signals, directory);
+    if let Some(running) = running {
+        // The command must not outlive the server, which it uses.
+        running.end();
+    }
     shut_down(management, outcome)
 }
 

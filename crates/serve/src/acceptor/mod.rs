@@ -200,7 +200,7 @@ impl AcceptorHandle {
         self.change(AcceptorChange::CheckClients);
     }
 
-    /// Returns the key and a duplicate of each listening socket, and the file of each Unix socket.
+    /// Returns the key and a duplicate of each listening socket.
     ///
     /// # Errors
     /// Returns the system's error for a duplicate, or an error if the thread has ended.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -16,7 +15,9 @@ use crate::acceptor::ConnectionRecord;
 use crate::created::Identity;
 use crate::doors;
 use crate::shard::{HandOverError, HandedClient, HandedShard, Mail, ShardHandle, VolumeStorage};
-use crate::upgrade::{Beginning, ClientRecord, FORMAT, Successor, UpgradeChannel, UpgradeMessage};
+use crate::upgrade::{
+    Beginning, ClientRecord, ConfigSource, FORMAT, Successor, UpgradeChannel, UpgradeMessage,
+};
 
 /// The time limit of the successor for opening everything. Nobody waits for it.
 const PREPARE: Duration = Duration::from_mins(1);
@@ -32,17 +33,6 @@ const SHARD: Duration = Duration::from_secs(5);
 /// The largest amount of memory that is handed over, in bytes. It is copied twice while all clients
 /// wait.
 const MEMORY: u64 = 256 << 20;
-
-/// The configuration in force, from which a successor continues.
-#[derive(Clone, Debug)]
-pub struct UpgradeSource {
-    /// The text of the configuration.
-    pub text: String,
-    /// The file from which it was read, if there is one.
-    pub file: Option<PathBuf>,
-    /// The text of the file when it was last read or written.
-    pub file_text: Option<String>,
-}
 
 /// The result of an upgrade.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,7 +56,7 @@ impl LiveServer {
     pub fn hand_over(
         &mut self,
         mut successor: Successor,
-        source: &UpgradeSource,
+        source: &ConfigSource,
     ) -> Result<(Successor, UpgradeReport), UpgradeError> {
         let version = match self.prepare_successor(&mut successor, source) {
             Ok(version) => version,
@@ -102,7 +92,7 @@ impl LiveServer {
     fn prepare_successor(
         &self,
         successor: &mut Successor,
-        source: &UpgradeSource,
+        source: &ConfigSource,
     ) -> Result<String, UpgradeError> {
         // Everything that is known to prevent an upgrade is checked before the successor opens
         // anything, so that the reason is exact.
@@ -118,9 +108,7 @@ impl LiveServer {
         let begin = UpgradeMessage::Begin(Beginning {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            config: source.text.clone(),
-            file: source.file.clone(),
-            file_text: source.file_text.clone(),
+            source: source.clone(),
             next: self.next.load(Ordering::Relaxed),
         });
         let step = |error| UpgradeError::Channel {

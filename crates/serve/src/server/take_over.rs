@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_config::Problem;
 
-use super::hand_over::{TAKE_OVER, UpgradeSource, received, send};
+use super::hand_over::{TAKE_OVER, received, send};
 use super::{Inherited, InheritedClients, LiveServer, PreparedServer, ServerOptions, UpgradeError};
 use crate::acceptor::{ConnectionRecord, InheritedClient};
 use crate::created::Identity;
@@ -16,8 +16,8 @@ use crate::error::StartError;
 use crate::front;
 use crate::shard::{InheritedVolumes, Mail};
 use crate::upgrade::{
-    Beginning, ClientRecord, FORMAT, FrontState, Predecessor, Received, UpgradeChannel,
-    UpgradeMessage,
+    Beginning, ClientRecord, ConfigSource, FORMAT, FrontState, Predecessor, Received,
+    UpgradeChannel, UpgradeMessage,
 };
 
 /// The time limit of the predecessor for its messages. It sends them without waiting for anything
@@ -36,7 +36,7 @@ impl LiveServer {
         predecessor: Predecessor,
         options: &ServerOptions,
         check: impl FnOnce(&weir_config::Server) -> Result<(), String>,
-    ) -> Result<(Self, UpgradeSource, Predecessor), UpgradeError> {
+    ) -> Result<(Self, ConfigSource, Predecessor), UpgradeError> {
         let Predecessor(mut channel) = predecessor;
         channel.limit(PATIENCE);
         let taken = prepare(&channel, options).and_then(|(mut prepared, source, next)| {
@@ -94,16 +94,14 @@ impl PreparedServer {
 fn prepare(
     channel: &UpgradeChannel,
     options: &ServerOptions,
-) -> Result<(PreparedServer, UpgradeSource, u64), UpgradeError> {
+) -> Result<(PreparedServer, ConfigSource, u64), UpgradeError> {
     let UpgradeMessage::Begin(begin) = channel.receive().map_err(failed)?.message else {
         return Err(UpgradeError::Format("it did not begin".to_owned()));
     };
     let Beginning {
         format,
         version,
-        config,
-        file,
-        file_text,
+        source,
         next,
     } = begin;
     // Fields can be added without another format. A field that the predecessor does not send has
@@ -113,15 +111,10 @@ fn prepare(
         return Err(UpgradeError::Format(reason));
     }
     let inherited = resources(channel)?;
-    let name = file.as_ref().map(|file| file.display().to_string());
-    let parsed = weir_config::parse(name.as_deref().unwrap_or_default(), &config);
+    let name = source.file.as_ref().map(|file| file.display().to_string());
+    let parsed = weir_config::parse(name.as_deref().unwrap_or_default(), &source.text);
     let parsed = parsed.map_err(|problems| UpgradeError::Unsupported(lines(&problems)))?;
     let prepared = PreparedServer::open(&parsed, options, inherited)?;
-    let source = UpgradeSource {
-        text: config,
-        file,
-        file_text,
-    };
     Ok((prepared, source, next))
 }
 

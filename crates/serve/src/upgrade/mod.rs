@@ -16,6 +16,7 @@ mod record;
 mod successor;
 
 pub(crate) use channel::{Received, UpgradeChannel};
+pub use record::ConfigSource;
 pub(crate) use record::{
     Beginning, ClientRecord, DebtRecord, Debtor, FORMAT, FrontRecord, FrontState, InflightRecord,
     NbdRecord, RegionRecord, UpgradeMessage, VhostRecord, VirtqueueRecord,

@@ -50,18 +50,24 @@ pub(crate) enum UpgradeMessage {
     TookOver,
 }
 
+/// The source of a server's configuration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ConfigSource {
+    /// The text of the configuration.
+    pub text: String,
+    /// The file of the configuration, to which changes are written. `None` if there is no file.
+    pub file: Option<PathBuf>,
+    /// The text of the file when it was last read or written. `None` if it is `text`.
+    pub file_text: Option<String>,
+}
+
 /// The beginning of a hand-over.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Beginning {
     pub(crate) format: u32,
     /// The version of the predecessor.
     pub(crate) version: String,
-    /// The text of the configuration in force.
-    pub(crate) config: String,
-    /// The file of the configuration.
-    pub(crate) file: Option<PathBuf>,
-    /// The text of the file when it was last read or written.
-    pub(crate) file_text: Option<String>,
+    pub(crate) source: ConfigSource,
     /// The number of the next connection.
     pub(crate) next: u64,
 }
