@@ -420,6 +420,47 @@ fn clients_in_the_middle_of_a_message_are_handed_over() {
     server.end();
 }
 
+/// The rest of a refused payload comes after the requests that were taken back.
+#[test]
+fn a_refused_payload_is_skipped_across_an_upgrade() {
+    let scratch = Scratch::new();
+    let limited = volume(&scratch, "limited", "8MiB", "max = \"1MB/s\"\n");
+    config(&scratch, "]", &limited);
+    let server = serve(&scratch);
+    let mut client = Raw::open(&address(&scratch), "limited").unwrap();
+    let data = vec![7; MIB as usize];
+    // The limit delays the two small writes behind this one.
+    client.write(0, 0, &data).unwrap();
+    client.write(1, MIB, &data[..4096]).unwrap();
+    client.write(2, 2 * MIB, &data[..4096]).unwrap();
+    let head = header(
+        NbdCommand::Write,
+        CommandFlags::EMPTY,
+        3,
+        9 * MIB,
+        MIB as u32,
+    );
+    client.stream.write_all(&head).unwrap();
+    client.stream.write_all(&data[..10]).unwrap();
+    let mut answered = vec![client.answer().unwrap().0];
+    while !answered.contains(&3) {
+        answered.push(client.answer().unwrap().0);
+    }
+    for _ in 0..3 {
+        upgrade(&scratch);
+    }
+    client.stream.write_all(&data[10..]).unwrap();
+    while answered.len() < 4 {
+        answered.push(client.answer().unwrap().0);
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, [0, 1, 2, 3]);
+    for n in 1..3 {
+        assert!(client.read(n * MIB, 4096).unwrap() == data[..4096], "{n}");
+    }
+    server.end();
+}
+
 /// The whole life of a service: upgrades by each request, changes that are only in memory, and
 /// signals to the first process.
 #[test]

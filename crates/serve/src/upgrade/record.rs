@@ -163,7 +163,8 @@ pub(crate) struct NbdRecord {
     pub(crate) minimum_block: u32,
     pub(crate) maximum_payload: u32,
     pub(crate) maximum_range: u32,
-    /// Bytes of a refused request's payload that are still to come and are discarded.
+    /// Bytes of a refused request's payload that are still to come after the requests that were not
+    /// taken, and are discarded.
     pub(crate) skip: u32,
     /// The number of bytes of answers.
     pub(crate) unsent: usize,

@@ -58,13 +58,13 @@ impl Receiver {
         (self.carried, self.moved) = (bytes, 0);
     }
 
-    /// Moves carried bytes to the input. Returns false if there are none.
+    /// Moves carried bytes to the input. Returns false if there are none, or no room for them.
     pub(super) fn move_carried(&mut self) -> bool {
-        let rest = &self.carried[self.moved..];
-        if rest.is_empty() {
+        let count = self.input.append(&self.carried[self.moved..]);
+        if count == 0 {
             return false;
         }
-        self.moved += self.input.append(rest);
+        self.moved += count;
         if self.moved == self.carried.len() {
             (self.carried, self.moved) = (Vec::new(), 0);
         }
@@ -271,6 +271,9 @@ impl RequestInput {
 
     /// Appends as many bytes as fit, and returns their number. The buffer must not be lent.
     fn append(&mut self, bytes: &[u8]) -> usize {
+        if bytes.is_empty() {
+            return 0;
+        }
         let Some(mut buf) = self.lend() else { return 0 };
         let count = bytes.len().min(buf.len());
         buf[..count].copy_from_slice(&bytes[..count]);

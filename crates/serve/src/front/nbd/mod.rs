@@ -45,6 +45,8 @@ struct NbdConnection {
     receiving: Option<OpId>,
     /// Bytes of a refused request's payload that are still to come and are discarded.
     skip: u32,
+    /// The same, but behind the bytes that the receiver carries.
+    skip_later: u32,
     output: ReplyOutput,
     /// Answers that wait until the current send has ended.
     next: AnswerLoad,
@@ -93,6 +95,7 @@ impl NbdConnection {
             receiver: Receiver::new(RequestInput::new(buf)),
             receiving: None,
             skip: 0,
+            skip_later: 0,
             output: ReplyOutput::new(structured),
             next: AnswerLoad::default(),
             sending: None,
@@ -238,6 +241,9 @@ impl FrontEnd for NbdConnection {
         loop {
             match self.take_all(cx) {
                 TakeStop::Empty if self.receiver.move_carried() => {}
+                TakeStop::Empty if self.skip_later > 0 => {
+                    self.skip = std::mem::take(&mut self.skip_later);
+                }
                 TakeStop::Empty => return self.receive(cx),
                 stop => return stop,
             }
@@ -329,10 +335,14 @@ impl FrontEnd for NbdConnection {
     }
 
     fn hand_over(&mut self, cx: &mut FrontContext<'_>) -> io::Result<Option<FrontState>> {
-        // Requests that were taken back come first. Their order among themselves does not matter,
-        // because NBD permits the server to reorder requests.
+        let mut rest = self.receiver.untaken();
+        // Requests that were taken back come first, so nothing may be left to discard in front of
+        // them. Their order among themselves does not matter, because NBD permits the server to
+        // reorder requests.
+        let skipped = rest.len().min(self.skip as usize);
+        self.skip_later += std::mem::take(&mut self.skip) - skipped as u32;
         let mut untaken = std::mem::take(&mut self.returned);
-        untaken.append(&mut self.receiver.untaken());
+        untaken.extend_from_slice(&rest.split_off(skipped));
         if let Some(gather) = self.receiver.gather.take() {
             // It is taken again with the carried bytes.
             cx.give_up_begun(gather.cost);
@@ -346,7 +356,7 @@ impl FrontEnd for NbdConnection {
         Ok(Some(FrontState {
             record: FrontRecord::Nbd(NbdRecord {
                 structured: self.output.is_structured(),
-                skip: self.skip,
+                skip: self.skip_later,
                 unsent,
                 ..NbdRecord::new(self.rules.settings())
             }),
@@ -381,7 +391,7 @@ impl Attach for InheritedConnection {
             return Err(AttachError::Memory);
         }
         connection.receiver.carry(untaken);
-        connection.skip = record.skip;
+        connection.skip_later = record.skip;
         Ok(Box::new(connection))
     }
 }
