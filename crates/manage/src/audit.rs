@@ -23,6 +23,8 @@ const TEXT_MAX: usize = 1000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum AuditResult {
+    /// The request is an upgrade in place, which begins. If it fails, a refusal follows.
+    Begun,
     Made,
     /// The request was permitted, but nothing differed from the state before.
     Unchanged,
@@ -36,7 +38,7 @@ pub(crate) struct AuditRecord {
     pub(crate) at_ms: u64,
     /// The client, as in [`Change::by`].
     pub(crate) by: String,
-    /// The request: the edited keys with their values, `undo`, or `reload`.
+    /// The request: the edited keys with their values, `undo`, `reload`, or `upgrade`.
     pub(crate) request: String,
     pub(crate) result: AuditResult,
     /// The reason of a refusal.

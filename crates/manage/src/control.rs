@@ -128,6 +128,9 @@ pub(crate) struct Patience {
     pub(crate) storage: Duration,
 }
 
+/// The request for an upgrade in the audit file.
+const UPGRADE: &str = "upgrade";
+
 #[derive(Debug)]
 struct ControlState {
     server: Arc<SharedServer>,
@@ -299,14 +302,22 @@ impl ChangeControl {
     }
 
     /// Hands the server over to a process that `start` starts. Nothing can be changed meanwhile.
-    /// A failure is recorded in the audit file. A success is only in the log, because the audit
-    /// file belongs to the successor by then.
+    /// The audit file has a record of the beginning, and one of a failure. A success cannot be
+    /// recorded, because the audit file belongs to the successor by then.
     pub(crate) fn upgrade(
         &self,
         by: &str,
         start: impl FnOnce() -> std::io::Result<Successor>,
     ) -> Result<(Successor, UpgradeReport), UpgradeError> {
         let mut inner = self.lock();
+        let how = ChangeContext {
+            by: by.to_owned(),
+            ..ChangeContext::default()
+        };
+        if let Some(audit) = &mut inner.audit {
+            begin_upgrade(audit, &how)
+                .map_err(|refused| UpgradeError::Unsupported(refused.refusal.error))?;
+        }
         let source = ConfigSource {
             text: inner.text.clone(),
             file: inner.file.as_ref().map(|file| file.path().to_owned()),
@@ -322,12 +333,8 @@ impl ChangeControl {
                 server.hand_over(successor, &source)
             });
         if let (Some(audit), Err(error)) = (&mut inner.audit, &upgraded) {
-            let how = ChangeContext {
-                by: by.to_owned(),
-                ..ChangeContext::default()
-            };
             let refused = Err(RequestRefusal::conflict(error.to_string()));
-            audit.record(audit_record("upgrade", &how, &refused));
+            audit.record(audit_record(UPGRADE, &how, &refused));
         }
         upgraded
     }
@@ -591,6 +598,20 @@ fn request(edits: &[Edit]) -> String {
         value => format!("{} = {value}", edit.key.join(".")),
     };
     edits.iter().map(edit).collect::<Vec<_>>().join(", ")
+}
+
+/// Records durably that an upgrade begins.
+fn begin_upgrade(audit: &mut AuditLog, how: &ChangeContext) -> Result<(), RequestRefusal> {
+    audit.check()?;
+    audit.record(AuditRecord {
+        at_ms: now_ms(),
+        by: how.by.clone(),
+        request: UPGRADE.to_owned(),
+        result: AuditResult::Begun,
+        error: None,
+        change: None,
+    });
+    audit.check()
 }
 
 fn audit_record(

@@ -273,7 +273,8 @@ impl Management {
     }
 
     /// Hands the server over to the process that `start` starts, and reports the result to all
-    /// clients that have requested an upgrade. After a success, the management must only be ended.
+    /// clients that have requested an upgrade. `by` names the cause for the audit file if no client
+    /// has requested it. After a success, the management must only be ended.
     ///
     /// # Errors
     /// Returns the reason why the server was not handed over. It serves on, except after
@@ -283,6 +284,8 @@ impl Management {
         by: &str,
         start: impl FnOnce() -> std::io::Result<Successor>,
     ) -> Result<(Successor, UpgradeReport), UpgradeError> {
+        let clients = self.manager.upgrades.clients();
+        let by = clients.as_deref().unwrap_or(by);
         let upgraded = self.manager.control.upgrade(by, start);
         self.manager.upgrades.answer(&match &upgraded {
             Ok((successor, report)) => Ok(Upgraded {

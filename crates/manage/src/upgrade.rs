@@ -28,7 +28,13 @@ pub(crate) struct UpgradeRequests {
 struct WaitingRequests {
     /// `None` if the program does not carry out upgrades.
     notify: Option<Callback>,
-    waiting: Vec<oneshot::Sender<UpgradeResult>>,
+    waiting: Vec<WaitingRequest>,
+}
+
+struct WaitingRequest {
+    /// The client, as in [`Change::by`](crate::api::Change::by).
+    by: String,
+    result: oneshot::Sender<UpgradeResult>,
 }
 
 impl UpgradeRequests {
@@ -39,8 +45,8 @@ impl UpgradeRequests {
         requests
     }
 
-    /// Requests an upgrade, and waits for its result.
-    pub(crate) async fn request(&self) -> UpgradeResult {
+    /// Requests an upgrade for the client `by`, and waits for its result.
+    pub(crate) async fn request(&self, by: String) -> UpgradeResult {
         let (result, waits) = oneshot::channel();
         {
             let mut requests = self.lock();
@@ -52,11 +58,22 @@ impl UpgradeRequests {
             // The program answers from another thread, which waits for the lock until the request
             // is registered.
             notify();
-            requests.waiting.push(result);
+            requests.waiting.push(WaitingRequest { by, result });
         }
         let ended = "the server ends";
         let ended = |_| RequestRefusal::new(StatusCode::SERVICE_UNAVAILABLE, ended);
         waits.await.map_err(ended)?
+    }
+
+    /// Returns the clients that wait for the result of an upgrade, or `None` if there are none.
+    pub(crate) fn clients(&self) -> Option<String> {
+        let requests = self.lock();
+        let clients: Vec<&str> = requests
+            .waiting
+            .iter()
+            .map(|waiting| &*waiting.by)
+            .collect();
+        (!clients.is_empty()).then(|| clients.join(", "))
     }
 
     /// Passes the result of an upgrade to all requests that wait for it.
@@ -66,7 +83,7 @@ impl UpgradeRequests {
         }
         for waiting in std::mem::take(&mut self.lock().waiting) {
             // The client may have disconnected.
-            let _ = waiting.send(result.clone());
+            let _ = waiting.result.send(result.clone());
         }
     }
 

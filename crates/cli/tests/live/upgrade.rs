@@ -467,6 +467,9 @@ fn a_refused_payload_is_skipped_across_an_upgrade() {
 fn an_upgraded_server_keeps_its_changes_locks_and_signals() {
     let scratch = Scratch::new();
     config(&scratch, "]", &volume(&scratch, "plain", "16MiB", ""));
+    let audit = format!("[manage]\naudit_file = \"{}\"", scratch.at("audit.jsonl"));
+    let text = scratch.read("weir.toml").replace("[manage]", &audit);
+    scratch.file("weir.toml", &text);
     let (server, program) = serve_copy(&scratch);
     let status = |line: &str| run(&scratch, line).status;
     assert_eq!(
@@ -478,8 +481,7 @@ fn an_upgraded_server_keeps_its_changes_locks_and_signals() {
     has(&shown.out, "300");
     assert!(!scratch.read("weir.toml").contains("300"));
     // Another server finds the locks.
-    let text = scratch
-        .read("weir.toml")
+    let text = text
         .replace("nbd.sock", "n2.sock")
         .replace("weir.sock", "w2.sock");
     scratch.file("other.toml", &text);
@@ -510,6 +512,26 @@ fn an_upgraded_server_keeps_its_changes_locks_and_signals() {
         &String::from_utf8_lossy(&lonely.stderr),
         "cannot be upgraded",
     );
+    // The audit file has each beginning, and the failure.
+    install_script(&program, "exit 1");
+    assert_eq!(status("ctl --socket weir.sock upgrade"), Some(1));
+    let audit = scratch.read("audit.jsonl");
+    let records = audit
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let upgrades: Vec<Value> = records
+        .filter(|record| record["request"] == "upgrade")
+        .collect();
+    let results: Vec<_> = upgrades
+        .iter()
+        .map(|record| record["result"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        results,
+        ["begun", "begun", "begun", "begun", "refused"],
+        "{audit}"
+    );
+    has(upgrades[0]["by"].as_str().unwrap(), "uid ");
     let begun = Instant::now();
     server.end();
     assert!(begun.elapsed() < Duration::from_secs(10));

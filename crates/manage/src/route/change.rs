@@ -121,8 +121,11 @@ pub(crate) async fn reload(
         (status = 409, description = "The server could not be handed over, and serves on", body = crate::api::Refusal),
     ),
 ))]
-pub(crate) async fn upgrade(State(manager): ManagerState) -> RouteResult<Json<Upgraded>> {
-    manager.upgrades.request().await.map(Json)
+pub(crate) async fn upgrade(
+    State(manager): ManagerState,
+    Extension(peer): Extension<Peer>,
+) -> RouteResult<Json<Upgraded>> {
+    manager.upgrades.request(peer.name()).await.map(Json)
 }
 
 /// Changes a volume, a tenant or a drive. Keys in the body are set, or removed if they are `null`; other keys do not change (RFC 7396).
