@@ -90,9 +90,8 @@ impl PlayedDrive {
         scenario: &weir_sim::Scenario,
     ) -> Result<Vec<Option<PerformanceAlone>>, weir_sim::SimError> {
         let contracts = (0..scenario.clients.len()).map(|at| scenario.contract(at));
-        // Of a measured drive, only the capacity is known, and not the results of single clients.
-        let is_measured = self.is_real && self.capacity().is_some();
-        if is_measured || contracts.into_iter().all(|c| c.min == 0 && c.min_iops == 0) {
+        // The model of a real drive only represents its kind, and its results would be made up.
+        if self.is_real || contracts.into_iter().all(|c| c.min == 0 && c.min_iops == 0) {
             return Ok(Vec::new());
         }
         // The lock is held while the clients are played, so that other threads that need the same
@@ -121,5 +120,14 @@ mod tests {
         let limited = drive.alone(&scenario).unwrap()[0].unwrap();
         // The two scenarios differ in a contract only, so they must not share a result.
         assert!(free.mb_per_s > 20.0 && limited.mb_per_s < 11.0);
+    }
+
+    #[test]
+    fn a_real_drive_does_not_have_the_results_of_the_model_of_its_kind() {
+        let drive = PlayedDrive::real("/dev/loop0".to_owned(), String::new(), "demo").unwrap();
+        let mut scenario = weir_sim::scenario::demo(weir_core::Span::from_secs(1));
+        // On an unknown capacity, nothing can be promised, but a kernel can use the min as a limit.
+        scenario.capacity = None;
+        assert!(drive.alone(&scenario).unwrap().is_empty());
     }
 }

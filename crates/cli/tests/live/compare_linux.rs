@@ -22,6 +22,7 @@ bs = "4KiB"
 direct = true
 size = "64MiB"
 share = 300
+min = "1MB/s"
 [[client]]
 name = "writer"
 rw = "write"
