@@ -1,6 +1,6 @@
 //! The log of a reload: each change in the words of the file.
 
-use crate::field::{Difference, Mirror, Values, differences, value};
+use crate::field::{Difference, Values, differences, value};
 use crate::key::{LISTEN, Tls};
 use crate::server::{Server, ServerDrive, Tenant, Volume};
 use crate::text::path;
@@ -27,7 +27,11 @@ pub fn changes(old: &Server, new: &Server) -> Vec<String> {
         vec![("tls", value(&LISTEN, "tls", &tls.map(Tls::values)))]
     };
     all.extend(differences("listen", tls(old), tls(new)));
-    all.extend(differences("server", old.values(), new.values()));
+    all.extend(differences(
+        "server",
+        old.process.values(),
+        new.process.values(),
+    ));
     let name = |tenant: &Tenant| tenant.name.clone();
     let tenants = [&old.tenants[..], &new.tenants];
     lines.extend(named("tenant", tenants, name, Tenant::values, &mut all));

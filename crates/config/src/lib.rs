@@ -87,7 +87,7 @@ pub use changes::changes;
 pub use check::warnings;
 pub use file::text as file_text;
 pub use import::{ImportedContracts, import};
-pub use key::{DriveLimits, Gateways, Limits, Listen, Manage, Tls, contract_keys};
+pub use key::{DriveLimits, Gateways, Limits, Listen, Manage, ProcessSettings, Tls, contract_keys};
 pub use listen::{Id, ListenAddress, SocketOwner};
 pub use load::{load, load_again, parse, parse_again};
 pub use measured::rounded;

@@ -1,8 +1,8 @@
 //! Printing of a server as a file: all keys that have a value, including defaults, in a fixed order
 //! and in the shortest units.
 
-use crate::field::{Mirror, Printable, PrintedValue, Values, mirror, print, value};
-use crate::key::{ATTACH, DRIVE, DefaultValue, Manage, SERVER};
+use crate::field::{Printable, PrintedValue, Values, print, value};
+use crate::key::{ATTACH, DRIVE, DefaultValue, Manage};
 use crate::listen::ListenAddress;
 use crate::policy::{Budget, Policy};
 use crate::profile;
@@ -52,7 +52,7 @@ impl Display for Server {
             print(f, &gateways.values())?;
         }
         writeln!(f, "\n[server]")?;
-        print(f, &self.values())?;
+        print(f, &self.process.values())?;
         for tenant in &self.tenants {
             writeln!(f, "\n[tenant.{}]", Quoted(&tenant.name))?;
             print(f, &tenant.values())?;
@@ -122,10 +122,6 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
         }
     }
     print(f, &values)
-}
-
-mirror! {
-    Server: SERVER, priority remove_in_use;
 }
 
 impl ServerDrive {

@@ -1,7 +1,7 @@
 //! Reload: the step from a running server's file to a changed file, or the reasons why a restart is
 //! needed.
 
-use crate::field::{Mirror, Values, differences};
+use crate::field::{Values, differences};
 use crate::key::{GATEWAYS, contract_keys};
 use crate::plan::{
     CoreTerms, DrivePlan, VolumeSlot, add_tenant, add_volume, config, fresh_edits, setup,
@@ -180,7 +180,11 @@ impl RestartChecks<'_> {
         });
         self.values("gateways", gateways, &[]);
         self.values("limits", both.map(|s| s.limits.values()), &[]);
-        self.values("server", both.map(Server::values), &["remove_in_use"]);
+        self.values(
+            "server",
+            both.map(|s| s.process.values()),
+            &["remove_in_use"],
+        );
     }
 
     /// Reports a smaller size. Clients know the old size, and may have written beyond the new end.

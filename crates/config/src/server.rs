@@ -1,10 +1,10 @@
 //! The server's file as plain typed values, which [`load`](crate::load) has checked.
 
-use crate::key::{DriveLimits, Gateways, Limits, Listen, Manage};
+use crate::key::{DriveLimits, Gateways, Limits, Listen, Manage, ProcessSettings};
 use crate::places::KeyPlaces;
 use crate::policy::Policy;
 use crate::problem::Problem;
-use crate::storage::{Storage, ThreadPriority, block};
+use crate::storage::{Storage, block};
 use crate::text::{join, path};
 use std::path::Path;
 use weir_core::{Capacity, Contract, DriveShape, Knobs, Span};
@@ -34,11 +34,8 @@ pub struct Server {
     pub volumes: Vec<Volume>,
     /// The tenants sorted by name.
     pub tenants: Vec<Tenant>,
-    /// The scheduling priority of the server's threads (`[server]`).
-    pub priority: ThreadPriority,
-    /// True if a reload may remove volumes that have clients (`[server]`). It then disconnects
-    /// these clients.
-    pub remove_in_use: bool,
+    /// The settings of the server's process (`[server]`).
+    pub process: ProcessSettings,
     /// The line and column of each key in the file.
     pub(crate) places: KeyPlaces,
 }

@@ -585,14 +585,16 @@ fn start_shards(
     }
     let mut shards = Shards(Vec::new());
     let mut rooms = Vec::new();
+    let spin = spin(config, setups.len());
     for (number, drives) in setups.into_iter().enumerate() {
-        let (ring, room) = ring(config, options, &drives);
+        let (mut ring, room) = ring(config, options, &drives);
+        ring.spin = spin;
         rooms.push(room);
         let setup = ShardSetup {
             number,
             clock,
             limits: config.limits,
-            priority: config.priority,
+            priority: config.process.priority,
             ring,
             journal: JOURNAL / config.drives.len().max(1),
             drives,
@@ -600,6 +602,17 @@ fn start_shards(
         shards.0.push(shard::spawn(setup)?);
     }
     Ok((shards.take(), rooms))
+}
+
+/// Returns the maximum time for which the waits of a shard poll. Shards never poll if they could
+/// occupy every CPU that this process can use, because the clients need one as well.
+fn spin(config: &weir_config::Server, shards: usize) -> Duration {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if shards < cpus {
+        Duration::from_nanos(config.process.spin.as_nanos())
+    } else {
+        Duration::ZERO
+    }
 }
 
 /// Returns the configuration of a ring, and the number of operations of block devices that it has
@@ -646,6 +659,7 @@ fn ring(
         // The arena is registered for operations on files and devices. Operations on sockets do not
         // benefit, and registration pins the memory.
         registered_bytes: if files { usize::MAX } else { 0 },
+        ..weir_uring::IoRingConfig::default()
     };
     (ring, in_flight.saturating_sub(others))
 }

@@ -34,6 +34,10 @@ pub struct IoRingConfig {
     /// The maximum number of bytes of the arena to register with the kernel. Registration pins them
     /// in memory.
     pub registered_bytes: usize,
+    /// The maximum time for which a wait polls for an event before the thread sleeps. Waits poll
+    /// only while events arrive within this time. Zero means never. A ring that uses poll(2)
+    /// ignores it.
+    pub spin: Duration,
 }
 
 impl IoRingConfig {
@@ -56,13 +60,14 @@ impl IoRingConfig {
 
 impl Default for IoRingConfig {
     /// Returns `Auto`, 64 MiB, 1024 operations, and as much registered memory as the system
-    /// permits.
+    /// permits. Waits do not poll.
     fn default() -> Self {
         Self {
             backend: Backend::Auto,
             arena_bytes: 64 << 20,
             in_flight: 1024,
             registered_bytes: usize::MAX,
+            spin: Duration::ZERO,
         }
     }
 }

@@ -41,6 +41,7 @@ mod operation;
 mod payload;
 mod poll;
 mod ring;
+mod spin;
 mod table;
 mod uring;
 mod waker;

@@ -18,6 +18,7 @@ use crate::any::{IoRingConfig, RingOpenError};
 use crate::arena::Arena;
 use crate::operation::{Operation, OperationKind};
 use crate::ring::{OpId, Registration, RejectReason, RejectedOperation, Ring, RingCompletion};
+use crate::spin::SpinRule;
 use crate::table::OperationTable;
 use crate::waker::RingWaker;
 
@@ -60,6 +61,7 @@ pub struct UringRing {
     /// without a completion have succeeded.
     executed: usize,
     enter: EnterFlags,
+    spin: SpinRule,
     waker: RingWaker,
     woken: bool,
     /// Completions of cancelled commands. The driver still has the commands, and no caller waits
@@ -106,6 +108,7 @@ impl UringRing {
             links: false,
             quiet: VecDeque::new(),
             executed: 0,
+            spin: SpinRule::new(config.spin),
             waker,
             woken: false,
             given_up: VecDeque::new(),
@@ -269,6 +272,45 @@ impl UringRing {
         }
     }
 
+    /// Submits entries and waits for a completion: polls first, if the waits before were short, and
+    /// then sleeps.
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if !self.spin.is_enabled() {
+            return self.enter(1, timeout);
+        }
+        let begun = Instant::now();
+        let spin = self.spin.time();
+        let spin = timeout.map_or(spin, |timeout| timeout.min(spin));
+        if !spin.is_zero() {
+            if !self.ring.submission().is_empty() {
+                self.enter(0, None)?;
+            }
+            if self.poll_until(begun + spin) {
+                self.spin.observe(Some(begun.elapsed()));
+                return Ok(());
+            }
+        }
+        let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+        self.enter(1, left)?;
+        let event = self.is_ready().then(|| begun.elapsed());
+        self.spin.observe(event);
+        Ok(())
+    }
+
+    /// Polls until the kernel has a completion, or pending work that leads to one. Returns false
+    /// if there was none until `deadline`.
+    fn poll_until(&mut self, deadline: Instant) -> bool {
+        loop {
+            if self.is_ready() || self.ring.submission().taskrun() {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
     /// Ends all operations in flight. Returns `false` if that is not possible.
     fn complete_all(&mut self) -> bool {
         for id in self.table.ids() {
@@ -363,10 +405,12 @@ impl Ring for UringRing {
         }
         // With a backlog, the call must return so that the next entries can be submitted.
         let wait = !ready && self.backlog.is_empty() && timeout != Some(Duration::ZERO);
-        self.enter(
-            u32::from(wait),
-            timeout.filter(|timeout| *timeout < LONGEST),
-        )?;
+        let timeout = timeout.filter(|timeout| *timeout < LONGEST);
+        if wait {
+            self.wait(timeout)?;
+        } else {
+            self.enter(0, timeout)?;
+        }
         // One call runs at most 20 pending operations (Linux 6.13, `IO_LOCAL_TW_DEFAULT_MAX`), in
         // the order in which they became ready. The others would otherwise wait for the next
         // passes, behind those of clients with many operations in flight.
@@ -552,6 +596,51 @@ mod tests {
                 let ended = next(&mut ring);
                 assert_eq!(ended.result, Err(Errno::CANCELED), "turn {turn}");
             }
+        }
+    }
+
+    #[test]
+    fn a_wait_that_polls_notices_events_and_its_timeout() {
+        for mode in Mode::ALL {
+            let Some(mut ring) = open(mode) else { return };
+            let mut polling = SpinRule::new(Duration::from_secs(10));
+            while polling.time().is_zero() {
+                polling.observe(Some(Duration::ZERO));
+            }
+            let (socket, mut peer) = pair();
+            let recv = |ring: &mut UringRing, user| {
+                let buf = ring.arena().alloc(512).unwrap();
+                ring.recv(user, &socket, buf, FillMode::Any).unwrap();
+            };
+            for user in 1..4 {
+                ring.spin = polling;
+                recv(&mut ring, user);
+                let wrote = std::thread::spawn({
+                    let mut peer = peer.try_clone().unwrap();
+                    move || peer.write_all(b"x").unwrap()
+                });
+                assert_eq!(next(&mut ring).user, user, "{mode:?}");
+                // The event ended the polling, and the thread did not sleep.
+                assert!(!ring.spin.time().is_zero(), "{mode:?}");
+                wrote.join().unwrap();
+            }
+            ring.spin = polling;
+            recv(&mut ring, 4);
+            let waker = ring.waker();
+            let woke = std::thread::spawn(move || waker.wake());
+            while !ring.take_woken() {
+                ring.submit_and_wait(None).unwrap();
+                assert!(ring.pop().is_none());
+            }
+            woke.join().unwrap();
+            // The first poll in vain ends the polling.
+            ring.spin = polling;
+            ring.submit_and_wait(Some(Duration::from_millis(1)))
+                .unwrap();
+            assert!(ring.pop().is_none());
+            assert!(ring.spin.time().is_zero(), "{mode:?}");
+            peer.write_all(b"x").unwrap();
+            assert_eq!(next(&mut ring).user, 4);
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
     let reload = weir_config::reload(&running, &plans, &config).map_err(|p| refuse(&p))?;
     let mut problems = Vec::new();
     // Without this key, a server refuses to remove a volume to which clients are connected.
-    if !config.remove_in_use {
+    if !config.process.remove_in_use {
         let connections = connections(&get(address, "/metrics")?);
         let removed: Vec<&String> = reload.drives.iter().flat_map(|d| &d.removed).collect();
         let in_use = connections.into_iter();

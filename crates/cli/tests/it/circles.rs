@@ -44,6 +44,7 @@ const NAMED: &[(&str, &[&str], &str)] = &[
             "key/guest",
             "key/listen",
             "key/manage",
+            "key/root",
             "key/scenario",
             "key/volume",
             "terms",

@@ -124,6 +124,7 @@ pub use listen::{Limits, Listen, Tls};
 pub(crate) use manage::MANAGE;
 pub use manage::Manage;
 pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
+pub use root::ProcessSettings;
 pub(crate) use root::{ROOT, SERVER};
 pub use scenario::Path;
 pub(crate) use scenario::{

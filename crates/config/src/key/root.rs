@@ -1,6 +1,9 @@
 //! The keys of the server's outermost table, and of `[server]`.
 
 use super::Shape;
+use crate::document::{Document, ShapedTable};
+use crate::storage::ThreadPriority;
+use weir_core::Span;
 
 pub(crate) const ROOT: Shape = Shape {
     name: "the file",
@@ -29,17 +32,23 @@ pub(crate) const ROOT: Shape = Shape {
     }],
 };
 
-pub(crate) const SERVER: Shape = Shape {
-    name: "[server]",
-    about: "Settings of the server's process.",
-    keys: &[keys! {
-        priority: Word(&["auto", "normal", "high"]) = "\"auto\"", "\"high\"",
-            "The priority of the threads that serve drives. `\"auto\"` runs them at nice -10 if that is permitted. It requires \
-             `CAP_SYS_NICE`, which root has, or a `RLIMIT_NICE` of 30 (`LimitNICE=-10` in a systemd unit). `\"high\"` does the same, \
-             and the log reports if it is not permitted. `\"normal\"` does not change the priority. This key cannot be changed while \
-             the server runs.";
-        remove_in_use: Flag = "false", "true",
-            "Whether a reload of this file can remove volumes that have clients. If true, the requests in flight complete and the \
-             clients are then disconnected. If false, such a reload is refused and the running configuration does not change.";
-    }],
-};
+table! {
+    /// The settings of the server's process (`[server]`).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct ProcessSettings: SERVER = "[server]",
+        "Settings of the server's process.";
+
+    priority: ThreadPriority as Word(&["auto", "normal", "high"]) = "\"auto\"", "\"high\"",
+        "The priority of the threads that serve drives. `\"auto\"` runs them at nice -10 if that is permitted. It requires \
+         `CAP_SYS_NICE`, which root has, or a `RLIMIT_NICE` of 30 (`LimitNICE=-10` in a systemd unit). `\"high\"` does the same, \
+         and the log reports if it is not permitted. `\"normal\"` does not change the priority. This key cannot be changed while \
+         the server runs.";
+    spin: Span as Time(Span::ZERO, Span::from_millis(1)) = "\"50us\"", "\"0s\"",
+        "The maximum time for which a thread that serves drives polls for the next event before it sleeps. It polls only while events \
+         arrive within this time. An event that arrives while the thread polls needs no wake-up, but the polling occupies a CPU. With \
+         `\"0s\"`, or if the server has as many of these threads as CPUs, the threads never poll. This key cannot be changed while the \
+         server runs.";
+    remove_in_use: bool as Flag = "false", "true",
+        "Whether a reload of this file can remove volumes that have clients. If true, the requests in flight complete and the \
+         clients are then disconnected. If false, such a reload is refused and the running configuration does not change.";
+}

@@ -10,8 +10,7 @@ mod policy;
 mod volume;
 
 use crate::document::{Document, KeyEntry, ShapedTable, TomlTable};
-use crate::field::Mirror;
-use crate::key::{ROOT, SERVER};
+use crate::key::{ProcessSettings, ROOT, SERVER};
 use crate::server::Server;
 use crate::text::quoted;
 use std::collections::BTreeSet;
@@ -53,18 +52,19 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a TomlTable) -> Draft {
     let sockets = volumes.iter().any(volume::UnsettledVolume::has_socket);
     let found = sockets || volumes.iter().any(volume::UnsettledVolume::is_device);
     let listen = listen::listen(doc, &root, (sockets, found));
-    let mut server = Server {
+    let server = Server {
         drives,
         manage: manage::manage(doc, &root, &listen),
         gateways: gateways::gateways(doc, &root),
         listen,
         limits,
         tenants,
+        process: match root.entry("server").and_then(|e| e.table(doc, &SERVER)) {
+            Some(table) => ProcessSettings::read(doc, &table),
+            None => ProcessSettings::default(),
+        },
         ..Server::default()
     };
-    if let Some(table) = root.entry("server").and_then(|e| e.table(doc, &SERVER)) {
-        server.fill(doc, &table);
-    }
     let mut draft = Draft { server, broken };
     draft.server.volumes = volume::settle(doc, &mut draft, volumes);
     volume::check_sockets(doc, &draft.server);

@@ -167,7 +167,8 @@ fn every_key_of_listeners_and_limits_arrives() {
         arena: 64 << 20,
     };
     assert_eq!(server.limits, limits);
-    assert_eq!(server.priority, ThreadPriority::High);
+    assert_eq!(server.process.priority, ThreadPriority::High);
+    assert_eq!(server.process.spin, Span::from_micros(20));
 }
 
 #[test]

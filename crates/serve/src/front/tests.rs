@@ -77,7 +77,7 @@ impl TestShard {
             number: 0,
             clock: ServerClock::start(),
             limits: config.limits,
-            priority: config.priority,
+            priority: config.process.priority,
             ring: IoRingConfig {
                 arena_bytes: 16 << 20,
                 ..IoRingConfig::default()

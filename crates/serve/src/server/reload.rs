@@ -61,7 +61,7 @@ impl LiveServer {
         self.acceptor.offer(ExportTable::new(exports.clone()));
         for (_, change) in &mut changes {
             change.patience = self.drain;
-            change.in_use = config.remove_in_use;
+            change.in_use = config.process.remove_in_use;
         }
         exports.extend(added);
         exports.sort_by(|a, b| a.name.cmp(&b.name));
@@ -132,7 +132,7 @@ impl LiveServer {
             let refusal = Listener::look(&address, Sockets::of_listen(config)).err()?;
             Some(listen_problem(config, &volume.vhost_key(), refusal))
         }));
-        if !config.remove_in_use {
+        if !config.process.remove_in_use {
             let gone: Vec<&String> = reload.drives.iter().flat_map(|d| &d.removed).collect();
             let drives = self.watch().figures().unwrap_or_default();
             let volumes = drives.into_iter().flat_map(|drive| drive.volumes);
@@ -214,7 +214,7 @@ impl LiveServer {
     fn held_devices(&self, config: &weir_config::Server) -> Vec<Problem> {
         let gone = self.config.volumes.iter().filter(|v| {
             let stays = config.volume(&v.name).is_some_and(|v| v.ublk);
-            v.ublk && !stays && !config.remove_in_use
+            v.ublk && !stays && !config.process.remove_in_use
         });
         let held = gone.filter(|v| self.devices.is_held(&v.name));
         let held: Vec<_> = held.map(|v| (v.name.clone(), 1)).collect();

@@ -38,7 +38,7 @@ impl ShardBench {
             number: 0,
             clock: ServerClock::start(),
             limits: config.limits,
-            priority: config.priority,
+            priority: config.process.priority,
             ring: RingConfig {
                 backend: Backend::Uring,
                 arena_bytes: 16 << 20,

@@ -111,7 +111,7 @@ mod tests {
             number: 0,
             clock: ServerClock::start(),
             limits: config.limits,
-            priority: config.priority,
+            priority: config.process.priority,
             ring: RingConfig {
                 arena_bytes: 16 << 20,
                 ..RingConfig::default()

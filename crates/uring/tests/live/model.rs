@@ -2,6 +2,7 @@
 //! sequences of bytes.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::common::{TempFile, next, open, pair};
 use proptest::prelude::*;
@@ -64,13 +65,17 @@ fn rings() -> impl Strategy<Value = IoRingConfig> {
         1..12usize,
         registered,
         prop_oneof![Just(Backend::Uring), Just(Backend::Poll)],
+        prop_oneof![Just(0), Just(50)].prop_map(Duration::from_micros),
     )
-        .prop_map(|(in_flight, registered_bytes, backend)| IoRingConfig {
-            backend,
-            arena_bytes: 1 << 20,
-            in_flight,
-            registered_bytes,
-        })
+        .prop_map(
+            |(in_flight, registered_bytes, backend, spin)| IoRingConfig {
+                backend,
+                arena_bytes: 1 << 20,
+                in_flight,
+                registered_bytes,
+                spin,
+            },
+        )
 }
 
 /// Allocates two buffers that have `bytes` in total, cut after `split` blocks.
@@ -270,7 +275,7 @@ proptest! {
             } else if mood == 0 && !all && let Some(op) = receiving {
                 ring.cancel(op);
             }
-            ring.submit_and_wait(Some(std::time::Duration::from_millis(1))).unwrap();
+            ring.submit_and_wait(Some(Duration::from_millis(1))).unwrap();
             while let Some(completion) = ring.pop() {
                 if completion.user == 0 {
                     prop_assert_eq!(completion.result, Ok(completion.payload.bytes()));

@@ -177,7 +177,7 @@ impl LiveServers {
         // The socket's path and the policy are set as values, so that the text need not quote
         // or name them.
         config.listen.nbd = vec![ListenAddress::Unix(socket.to_owned())];
-        config.priority = self.priority;
+        config.process.priority = self.priority;
         let drive = &mut config.drives[0];
         drive.policy = policy.clone();
         drive.capacity = scenario.capacity;
