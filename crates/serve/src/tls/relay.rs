@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType};
 
-use super::stream::TlsSession;
+use super::stream::{ReceiveBuffer, TlsSession};
 
-/// The size of the buffer of each direction in bytes.
-const BUFFER: usize = 32 << 10;
+/// The size of the buffer for decrypted bytes.
+const BUFFER: usize = 128 << 10;
 /// The number of transfers in one direction before the other direction is served.
 const TRANSFERS: usize = 16;
 /// The time for the last replies after the shard has closed its socket. A client that reads slower
@@ -76,8 +76,8 @@ pub(super) fn start(
         client,
         session,
         shard: own,
-        requests: TransferBuffer::new(),
-        replies: TransferBuffer::new(),
+        requests: RequestBuffer::new(),
+        replies: ReceiveBuffer::new(),
         client_ended: false,
         shard_ended: false,
         deadline: None,
@@ -89,15 +89,15 @@ pub(super) fn start(
     Ok(shard)
 }
 
-/// Bytes on their way in one direction.
-struct TransferBuffer {
+/// Decrypted bytes on their way to the shard.
+struct RequestBuffer {
     bytes: Box<[u8]>,
     /// The range of bytes that wait to be passed on.
     start: usize,
     end: usize,
 }
 
-impl TransferBuffer {
+impl RequestBuffer {
     fn new() -> Self {
         Self {
             bytes: vec![0; BUFFER].into(),
@@ -114,8 +114,18 @@ impl TransferBuffer {
         &self.bytes[self.start..self.end]
     }
 
-    fn filled(&mut self, count: usize) {
-        (self.start, self.end) = (0, count);
+    /// Fills the empty buffer with as many records as have arrived, because each transfer wakes the
+    /// shard. Returns false at the end of the stream.
+    fn fill(&mut self, session: &mut TlsSession, client: &OwnedFd) -> io::Result<bool> {
+        (self.start, self.end) = (0, 0);
+        while self.end < self.bytes.len() {
+            match would_block(session.receive(client, &mut self.bytes[self.end..]))? {
+                None => break,
+                Some(0) => return Ok(false),
+                Some(count) => self.end += count,
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -124,8 +134,8 @@ struct Relay {
     client: OwnedFd,
     session: TlsSession,
     shard: OwnedFd,
-    requests: TransferBuffer,
-    replies: TransferBuffer,
+    requests: RequestBuffer,
+    replies: ReceiveBuffer,
     /// True if no further requests are passed on.
     client_ended: bool,
     /// True if the shard has closed its socket and all replies were read from it.
@@ -178,15 +188,14 @@ impl Relay {
                 return Ok(Transferred::All);
             }
             if self.requests.is_empty() {
-                match would_block(self.session.receive(&self.client, &mut self.requests.bytes))? {
-                    None => return Ok(Transferred::All),
-                    Some(0) => {
+                let more = self.requests.fill(&mut self.session, &self.client)?;
+                if self.requests.is_empty() {
+                    if !more {
                         self.client_ended = true;
                         // The shard sees the end of the stream after the requests before it.
                         let _ = rustix::net::shutdown(&self.shard, Shutdown::Write);
-                        return Ok(Transferred::All);
                     }
-                    Some(count) => self.requests.filled(count),
+                    return Ok(Transferred::All);
                 }
             }
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -197,7 +206,7 @@ impl Relay {
                 // The shard has closed its socket. Its last replies are still sent.
                 Err(_) => {
                     self.client_ended = true;
-                    self.requests.filled(0);
+                    self.requests.start = self.requests.end;
                 }
             }
         }
@@ -214,21 +223,19 @@ impl Relay {
                 if self.shard_ended {
                     return Ok(Transferred::All);
                 }
-                let into = &mut self.replies.bytes[..];
-                let received = rustix::net::recv(&self.shard, into, RecvFlags::DONTWAIT);
-                match would_block(received.map(|r| r.0).map_err(Into::into))? {
-                    None => return Ok(Transferred::All),
-                    Some(0) => {
-                        self.shard_ended = true;
-                        self.client_ended = true;
-                        return Ok(Transferred::All);
-                    }
-                    Some(count) => self.replies.filled(count),
+                let filled = self.replies.fill(&self.shard);
+                if would_block(filled)?.is_none() {
+                    return Ok(Transferred::All);
+                }
+                if self.replies.is_empty() {
+                    self.shard_ended = true;
+                    self.client_ended = true;
+                    return Ok(Transferred::All);
                 }
             }
             match would_block(self.session.send(&self.client, self.replies.waiting()))? {
                 None => return Ok(Transferred::All),
-                Some(count) => self.replies.start += count,
+                Some(count) => self.replies.consume(count),
             }
         }
         Ok(Transferred::Some)
@@ -277,7 +284,7 @@ impl Relay {
 }
 
 /// Returns `None` if an operation would have to wait.
-fn would_block(outcome: io::Result<usize>) -> io::Result<Option<usize>> {
+fn would_block<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {
         Ok(count) => Ok(Some(count)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),

@@ -1,12 +1,12 @@
 //! An encrypted connection. Each function states the socket, which must not block.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
@@ -14,11 +14,18 @@ use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerCon
 const UNSENT: usize = 64 << 10;
 /// The maximum number of reads from the socket in one call. A client can send records without
 /// content, which must not occupy the thread.
-const READS: usize = 16;
+const READS: usize = 2;
+/// The size of the buffer for encrypted bytes. rustls reads at most 4 KiB at a time, which would be
+/// a system call each.
+const RECEIVED: usize = 64 << 10;
 
 /// The state of TLS on one connection. No function waits.
 #[derive(Debug)]
-pub(crate) struct TlsSession(Connection);
+pub(crate) struct TlsSession {
+    tls: Connection,
+    /// Encrypted bytes from the socket that are not processed.
+    received: ReceiveBuffer,
+}
 
 impl TlsSession {
     /// Begins the server's side of a connection.
@@ -36,7 +43,10 @@ impl TlsSession {
 
     fn bounded(mut tls: Connection) -> Self {
         tls.set_buffer_limit(Some(UNSENT));
-        Self(tls)
+        Self {
+            tls,
+            received: ReceiveBuffer::new(),
+        }
     }
 
     /// Conducts the whole handshake of TLS, and waits for the other side for at most `within`.
@@ -44,7 +54,7 @@ impl TlsSession {
         let deadline = Instant::now() + within;
         loop {
             let is_sent = self.flush(&socket)?;
-            if is_sent && !self.0.is_handshaking() {
+            if is_sent && !self.tls.is_handshaking() {
                 return Ok(());
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -59,9 +69,9 @@ impl TlsSession {
             if self.has_unsent() {
                 continue;
             }
-            match self.0.read_tls(&mut NonblockingSocket(socket.as_fd())) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(_) => self.process(&socket)?,
+            match self.read_records(&socket) {
+                Ok(true) => {}
+                Ok(false) => return Err(ErrorKind::UnexpectedEof.into()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
@@ -70,7 +80,7 @@ impl TlsSession {
 
     /// Returns true if data wait to be sent.
     pub(crate) fn has_unsent(&self) -> bool {
-        self.0.wants_write()
+        self.tls.wants_write()
     }
 
     /// Returns the events for which the next call of [`receive`](Self::receive) must wait.
@@ -89,31 +99,42 @@ impl TlsSession {
     /// Returns `WouldBlock` if there are no bytes yet, and other errors if the connection has
     /// failed.
     pub(crate) fn receive(&mut self, socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
-        for _ in 0..READS {
-            match self.0.reader().read(into) {
+        let mut reads = 0;
+        loop {
+            match self.tls.reader().read(into) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 // The client has closed the connection without a notification. NBD has its own end
                 // of a session, so nothing was cut off unnoticed.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
-            match self.0.read_tls(&mut NonblockingSocket(socket.as_fd())) {
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.flush(&socket)?;
-                    return Err(error);
+            // The caller waits for the socket, so that nothing may be left in the buffers.
+            if self.received.is_empty() {
+                if reads == READS {
+                    return Err(ErrorKind::WouldBlock.into());
                 }
-                Err(error) => return Err(error),
+                reads += 1;
             }
-            self.process(&socket)?;
+            let read = self.read_records(&socket);
             self.flush(&socket)?;
+            read?;
         }
-        Err(ErrorKind::WouldBlock.into())
+    }
+
+    /// Processes records in the buffer, which is filled from the socket if it is empty. Returns
+    /// false at the end of the stream.
+    fn read_records(&mut self, socket: impl AsFd) -> io::Result<bool> {
+        if self.received.is_empty() {
+            self.received.fill(&socket)?;
+        }
+        let count = self.tls.read_tls(&mut self.received)?;
+        self.process(&socket)?;
+        Ok(count > 0)
     }
 
     /// Processes the records that were received.
     fn process(&mut self, socket: impl AsFd) -> io::Result<()> {
-        let processed = self.0.process_new_packets();
+        let processed = self.tls.process_new_packets();
         processed.map(drop).map_err(|error| {
             // This sends the alert that names the reason. The connection ends anyway.
             let _ = self.flush(socket);
@@ -127,7 +148,7 @@ impl TlsSession {
     /// # Errors
     /// Returns `WouldBlock` if too many bytes wait to be sent.
     pub(crate) fn send(&mut self, socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.0.writer().write(bytes)?;
+        let count = self.tls.writer().write(bytes)?;
         self.flush(&socket)?;
         if count == 0 {
             return Err(ErrorKind::WouldBlock.into());
@@ -137,8 +158,8 @@ impl TlsSession {
 
     /// Sends bytes that were accepted earlier. Returns true when all are sent.
     pub(crate) fn flush(&mut self, socket: impl AsFd) -> io::Result<bool> {
-        while self.0.wants_write() {
-            match self.0.write_tls(&mut NonblockingSocket(socket.as_fd())) {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut NonblockingSocket(socket.as_fd())) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
@@ -149,7 +170,7 @@ impl TlsSession {
 
     /// Notifies the client of the end of the stream, as far as that is possible without waiting.
     pub(super) fn close(&mut self, socket: impl AsFd) {
-        self.0.send_close_notify();
+        self.tls.send_close_notify();
         let _ = self.flush(&socket);
         let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
     }
@@ -157,7 +178,7 @@ impl TlsSession {
     /// Returns the DNS names and URIs in the client's certificate. The certificate has been
     /// verified.
     pub(crate) fn names(&self) -> Vec<String> {
-        certificate_names(self.0.peer_certificates().unwrap_or_default())
+        certificate_names(self.tls.peer_certificates().unwrap_or_default())
     }
 }
 
@@ -177,23 +198,83 @@ pub fn certificate_names(chain: &[CertificateDer<'_>]) -> Vec<String> {
         .collect()
 }
 
-/// Reads from and writes to a socket without waiting.
-struct NonblockingSocket<'a>(BorrowedFd<'a>);
+/// Bytes that were received from a socket.
+#[derive(Debug)]
+pub(super) struct ReceiveBuffer {
+    bytes: Box<[u8]>,
+    /// The range of bytes that are not read.
+    start: usize,
+    end: usize,
+    /// True if the last call left nothing in the socket. The next one would only find that out.
+    is_drained: bool,
+}
 
-impl Read for NonblockingSocket<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+impl ReceiveBuffer {
+    pub(super) fn new() -> Self {
+        Self {
+            bytes: vec![0; RECEIVED].into(),
+            start: 0,
+            end: 0,
+            is_drained: false,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Fills the empty buffer. No bytes are the end of the stream.
+    ///
+    /// # Errors
+    /// Returns `WouldBlock` if there are no bytes yet, and other errors of the socket.
+    pub(super) fn fill(&mut self, socket: impl AsFd) -> io::Result<()> {
+        if std::mem::take(&mut self.is_drained) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
         let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recv(self.0, &mut *into, RecvFlags::DONTWAIT)
+            rustix::net::recv(&socket, &mut self.bytes[..], RecvFlags::DONTWAIT)
         });
-        Ok(received?.0)
+        (self.start, self.end) = (0, received?.0);
+        self.is_drained = (1..self.bytes.len()).contains(&self.end);
+        Ok(())
+    }
+
+    /// Returns the bytes that are not read.
+    pub(super) fn waiting(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Marks bytes as read.
+    pub(super) fn consume(&mut self, count: usize) {
+        self.start += count;
     }
 }
+
+impl Read for ReceiveBuffer {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.waiting().read(into)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+/// Writes to a socket without waiting.
+struct NonblockingSocket<'a>(BorrowedFd<'a>);
 
 impl Write for NonblockingSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         Ok(rustix::io::retry_on_intr(|| {
             rustix::net::send(self.0, bytes, flags)
+        })?)
+    }
+
+    // rustls has a buffer for each record. The default of this function would send one record.
+    fn write_vectored(&mut self, records: &[IoSlice<'_>]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let control = &mut SendAncillaryBuffer::default();
+        Ok(rustix::io::retry_on_intr(|| {
+            rustix::net::sendmsg(self.0, records, control, flags)
         })?)
     }
 
