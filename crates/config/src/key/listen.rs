@@ -11,7 +11,7 @@ table! {
     /// The addresses for clients (`[listen]`).
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Listen: LISTEN = "[listen]",
-        "The addresses at which clients connect. They cannot be changed while the server runs, except for `tls`.";
+        "The addresses at which clients connect. They cannot be changed while the server runs, except for `tls` and `insecure`.";
 
     nbd: Vec<ListenAddress> [Vec::new()] as List("1 to 64 addresses, no two alike")
         or "none; required unless a volume has a `vhost` socket of its own or is a block device (`ublk`)",
