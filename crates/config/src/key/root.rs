@@ -44,10 +44,10 @@ table! {
          and the log reports if it is not permitted. `\"normal\"` does not change the priority. This key cannot be changed while \
          the server runs.";
     spin: Span as Time(Span::ZERO, Span::from_millis(1)) = "\"50us\"", "\"0s\"",
-        "The maximum time for which a thread that serves drives polls for the next event before it sleeps. It polls only while events \
-         arrive within this time. An event that arrives while the thread polls needs no wake-up, but the polling occupies a CPU. With \
-         `\"0s\"`, or if the server has as many of these threads as CPUs, the threads never poll. This key cannot be changed while the \
-         server runs.";
+        "The maximum time for which a thread that serves drives polls for the next event before it sleeps. It goes on polling only as \
+         long as polling finds events. An event that arrives while the thread polls needs no wake-up, but the polling occupies a CPU. \
+         With `\"0s\"`, or if the server has at least as many of these threads as CPUs, the threads never poll. This key cannot be \
+         changed while the server runs.";
     remove_in_use: bool as Flag = "false", "true",
         "Whether a reload of this file can remove volumes that have clients. If true, the requests in flight complete and the \
          clients are then disconnected. If false, such a reload is refused and the running configuration does not change.";
