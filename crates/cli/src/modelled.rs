@@ -83,8 +83,8 @@ impl PlayedDrive {
     }
 
     /// Returns the results of each client of a scenario without contention, if the scenario has a
-    /// promise. Each scenario is played once. Its cases have different results, as have policies
-    /// that change contracts.
+    /// promise and the drive is a model. Each scenario is played once. Its cases have different
+    /// results, as have policies that change contracts.
     pub(crate) fn alone(
         &self,
         scenario: &weir_sim::Scenario,

@@ -480,9 +480,13 @@ pub(crate) fn fit_arenas(
     Ok(fitted)
 }
 
+/// Returns the number of processors that this process can use.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 pub(crate) fn shard_count(config: &weir_config::Server, options: &ServerOptions) -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let wanted = options.shards.unwrap_or(processors);
+    let wanted = options.shards.unwrap_or_else(processors);
     // A drive belongs to one shard, so a shard without a drive would have nothing to do.
     wanted.clamp(1, config.drives.len().max(1))
 }
@@ -587,8 +591,7 @@ fn start_shards(
     let mut rooms = Vec::new();
     let spin = spin(config, setups.len());
     for (number, drives) in setups.into_iter().enumerate() {
-        let (mut ring, room) = ring(config, options, &drives);
-        ring.spin = spin;
+        let (ring, room) = ring(config, options, spin, &drives);
         rooms.push(room);
         let setup = ShardSetup {
             number,
@@ -607,8 +610,7 @@ fn start_shards(
 /// Returns the maximum time for which the waits of a shard poll. Shards never poll if they could
 /// occupy every CPU that this process can use, because the clients need one as well.
 fn spin(config: &weir_config::Server, shards: usize) -> Duration {
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    if shards < cpus {
+    if shards < processors() {
         Duration::from_nanos(config.process.spin.as_nanos())
     } else {
         Duration::ZERO
@@ -621,6 +623,7 @@ fn spin(config: &weir_config::Server, shards: usize) -> Duration {
 fn ring(
     config: &weir_config::Server,
     options: &ServerOptions,
+    spin: Duration,
     drives: &[DriveSetup],
 ) -> (weir_uring::IoRingConfig, usize) {
     let pieces = drives.iter().map(|drive| {
@@ -659,7 +662,7 @@ fn ring(
         // The arena is registered for operations on files and devices. Operations on sockets do not
         // benefit, and registration pins the memory.
         registered_bytes: if files { usize::MAX } else { 0 },
-        ..weir_uring::IoRingConfig::default()
+        spin,
     };
     (ring, in_flight.saturating_sub(others))
 }

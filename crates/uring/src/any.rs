@@ -34,9 +34,9 @@ pub struct IoRingConfig {
     /// The maximum number of bytes of the arena to register with the kernel. Registration pins them
     /// in memory.
     pub registered_bytes: usize,
-    /// The maximum time for which a wait polls for an event before the thread sleeps. Waits poll
-    /// only while events arrive within this time. Zero means never. A ring that uses poll(2)
-    /// ignores it.
+    /// The maximum time for which a wait polls for an event before the thread sleeps. Waits go on
+    /// polling only as long as they find events. Zero means that no wait polls. A ring that uses
+    /// poll(2) ignores it.
     pub spin: Duration,
 }
 

@@ -5,6 +5,7 @@
 //! pair ([`TlsOffer::relay`]), whose other end the shard serves like an unencrypted connection
 //! (docs/decisions/tls.md).
 
+mod buffer;
 mod client;
 mod files;
 mod relay;

@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType};
 
-use super::stream::{ReceiveBuffer, TlsSession};
+use super::buffer::TransferBuffer;
+use super::stream::TlsSession;
 
-/// The size of the buffer for decrypted bytes.
-const BUFFER: usize = 128 << 10;
+/// The sizes of the buffers in bytes. A transfer wakes another thread, so it should be large.
+const REQUESTS: usize = 128 << 10;
+const REPLIES: usize = 64 << 10;
 /// The number of transfers in one direction before the other direction is served.
 const TRANSFERS: usize = 16;
 /// The time for the last replies after the shard has closed its socket. A client that reads slower
@@ -76,8 +78,8 @@ pub(super) fn start(
         client,
         session,
         shard: own,
-        requests: RequestBuffer::new(),
-        replies: ReceiveBuffer::new(),
+        requests: TransferBuffer::new(REQUESTS),
+        replies: TransferBuffer::new(REPLIES),
         client_ended: false,
         shard_ended: false,
         deadline: None,
@@ -89,53 +91,13 @@ pub(super) fn start(
     Ok(shard)
 }
 
-/// Decrypted bytes on their way to the shard.
-struct RequestBuffer {
-    bytes: Box<[u8]>,
-    /// The range of bytes that wait to be passed on.
-    start: usize,
-    end: usize,
-}
-
-impl RequestBuffer {
-    fn new() -> Self {
-        Self {
-            bytes: vec![0; BUFFER].into(),
-            start: 0,
-            end: 0,
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.start == self.end
-    }
-
-    fn waiting(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    /// Fills the empty buffer with as many records as have arrived, because each transfer wakes the
-    /// shard. Returns false at the end of the stream.
-    fn fill(&mut self, session: &mut TlsSession, client: &OwnedFd) -> io::Result<bool> {
-        (self.start, self.end) = (0, 0);
-        while self.end < self.bytes.len() {
-            match would_block(session.receive(client, &mut self.bytes[self.end..]))? {
-                None => break,
-                Some(0) => return Ok(false),
-                Some(count) => self.end += count,
-            }
-        }
-        Ok(true)
-    }
-}
-
 /// The state of one thread.
 struct Relay {
     client: OwnedFd,
     session: TlsSession,
     shard: OwnedFd,
-    requests: RequestBuffer,
-    replies: ReceiveBuffer,
+    requests: TransferBuffer,
+    replies: TransferBuffer,
     /// True if no further requests are passed on.
     client_ended: bool,
     /// True if the shard has closed its socket and all replies were read from it.
@@ -188,13 +150,15 @@ impl Relay {
                 return Ok(Transferred::All);
             }
             if self.requests.is_empty() {
-                let more = self.requests.fill(&mut self.session, &self.client)?;
+                let (session, client) = (&mut self.session, &self.client);
+                let filled = self.requests.fill(|into| session.receive(client, into));
+                if would_block(filled)?.is_none() {
+                    return Ok(Transferred::All);
+                }
                 if self.requests.is_empty() {
-                    if !more {
-                        self.client_ended = true;
-                        // The shard sees the end of the stream after the requests before it.
-                        let _ = rustix::net::shutdown(&self.shard, Shutdown::Write);
-                    }
+                    self.client_ended = true;
+                    // The shard sees the end of the stream after the requests before it.
+                    let _ = rustix::net::shutdown(&self.shard, Shutdown::Write);
                     return Ok(Transferred::All);
                 }
             }
@@ -202,11 +166,11 @@ impl Relay {
             let sent = rustix::net::send(&self.shard, self.requests.waiting(), flags);
             match would_block(sent.map_err(Into::into)) {
                 Ok(None) => return Ok(Transferred::All),
-                Ok(Some(count)) => self.requests.start += count,
+                Ok(Some(count)) => self.requests.consume(count),
                 // The shard has closed its socket. Its last replies are still sent.
                 Err(_) => {
                     self.client_ended = true;
-                    self.requests.start = self.requests.end;
+                    self.requests.consume(self.requests.waiting().len());
                 }
             }
         }
@@ -223,7 +187,7 @@ impl Relay {
                 if self.shard_ended {
                     return Ok(Transferred::All);
                 }
-                let filled = self.replies.fill(&self.shard);
+                let filled = self.replies.fill_from(&self.shard);
                 if would_block(filled)?.is_none() {
                     return Ok(Transferred::All);
                 }

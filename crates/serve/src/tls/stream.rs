@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+
+use super::buffer::TransferBuffer;
 
 /// The maximum amount of data that waits to be sent, in bytes.
 const UNSENT: usize = 64 << 10;
@@ -24,7 +26,7 @@ const RECEIVED: usize = 64 << 10;
 pub(crate) struct TlsSession {
     tls: Connection,
     /// Encrypted bytes from the socket that are not processed.
-    received: ReceiveBuffer,
+    received: TransferBuffer,
 }
 
 impl TlsSession {
@@ -45,7 +47,7 @@ impl TlsSession {
         tls.set_buffer_limit(Some(UNSENT));
         Self {
             tls,
-            received: ReceiveBuffer::new(),
+            received: TransferBuffer::new(RECEIVED),
         }
     }
 
@@ -92,13 +94,27 @@ impl TlsSession {
         }
     }
 
-    /// Receives decrypted bytes, and continues the TLS handshake. Returns 0 at the end of the
-    /// stream.
+    /// Receives the decrypted bytes of all records that have arrived, as far as there is room for
+    /// them, and continues the TLS handshake. Returns 0 at the end of the stream.
     ///
     /// # Errors
     /// Returns `WouldBlock` if there are no bytes yet, and other errors if the connection has
     /// failed.
     pub(crate) fn receive(&mut self, socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
+        let mut count = 0;
+        while count < into.len() {
+            match self.receive_some(&socket, &mut into[count..]) {
+                Ok(0) => break,
+                Ok(some) => count += some,
+                Err(error) if error.kind() == ErrorKind::WouldBlock && count > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(count)
+    }
+
+    /// Receives like [`receive`](Self::receive), but no more than is decrypted at a time.
+    fn receive_some(&mut self, socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
         let mut reads = 0;
         loop {
             match self.tls.reader().read(into) {
@@ -125,7 +141,7 @@ impl TlsSession {
     /// false at the end of the stream.
     fn read_records(&mut self, socket: impl AsFd) -> io::Result<bool> {
         if self.received.is_empty() {
-            self.received.fill(&socket)?;
+            self.received.fill_from(&socket)?;
         }
         let count = self.tls.read_tls(&mut self.received)?;
         self.process(&socket)?;
@@ -196,66 +212,6 @@ pub fn certificate_names(chain: &[CertificateDer<'_>]) -> Vec<String> {
         .chain(certificate.valid_uri_names())
         .map(str::to_owned)
         .collect()
-}
-
-/// Bytes that were received from a socket.
-#[derive(Debug)]
-pub(super) struct ReceiveBuffer {
-    bytes: Box<[u8]>,
-    /// The range of bytes that are not read.
-    start: usize,
-    end: usize,
-    /// True if the last call left nothing in the socket. The next one would only find that out.
-    is_drained: bool,
-}
-
-impl ReceiveBuffer {
-    pub(super) fn new() -> Self {
-        Self {
-            bytes: vec![0; RECEIVED].into(),
-            start: 0,
-            end: 0,
-            is_drained: false,
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.start == self.end
-    }
-
-    /// Fills the empty buffer. No bytes are the end of the stream.
-    ///
-    /// # Errors
-    /// Returns `WouldBlock` if there are no bytes yet, and other errors of the socket.
-    pub(super) fn fill(&mut self, socket: impl AsFd) -> io::Result<()> {
-        if std::mem::take(&mut self.is_drained) {
-            return Err(ErrorKind::WouldBlock.into());
-        }
-        let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recv(&socket, &mut self.bytes[..], RecvFlags::DONTWAIT)
-        });
-        (self.start, self.end) = (0, received?.0);
-        self.is_drained = (1..self.bytes.len()).contains(&self.end);
-        Ok(())
-    }
-
-    /// Returns the bytes that are not read.
-    pub(super) fn waiting(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    /// Marks bytes as read.
-    pub(super) fn consume(&mut self, count: usize) {
-        self.start += count;
-    }
-}
-
-impl Read for ReceiveBuffer {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.waiting().read(into)?;
-        self.consume(count);
-        Ok(count)
-    }
 }
 
 /// Writes to a socket without waiting.
