@@ -2,7 +2,7 @@
 //! second signal.
 
 use crate::failure::Failure;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR2};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::ffi::c_int;
 use std::fs;
@@ -12,26 +12,63 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_manage::api::log;
 
+/// The signal by which the first process passes on one that ends the server. If a terminal or
+/// `pkill` signals every process, the server receives both, and must not take the second one as a
+/// request to end at once.
+pub(super) const FORWARDED: c_int = SIGUSR1;
+
 /// The phase of the server, which decides the effect of a signal.
 #[derive(Default)]
 enum ServerPhase {
     #[default]
     Serving,
+    /// Another process serves.
+    HandedOver,
     /// The server is about to end. The directory is removed with the process.
     Ending(Option<PathBuf>),
 }
 
-/// The phase under a lock. Signals are passed on and the phase is changed only with the lock.
-/// Otherwise a second signal that arrives while the server is still serving could be passed on
-/// after [`SignalWatch::end_at_once_on_next_signal`] has checked for earlier signals, and would be
-/// lost.
+/// The phase, and the signals that have arrived.
 #[derive(Default)]
-struct SharedPhase(Mutex<ServerPhase>);
+struct SignalState {
+    phase: ServerPhase,
+    /// The number of signals to end the server that were sent to this process, and that were passed
+    /// on to it ([`FORWARDED`]).
+    received: [u32; 2],
+    /// The number of signals of each kind that have only made the server begin to end, 0 or 1.
+    begun: u32,
+}
 
-impl SharedPhase {
-    fn lock(&self) -> MutexGuard<'_, ServerPhase> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl SignalState {
+    fn receive(&mut self, signal: c_int) {
+        self.received[usize::from(signal == FORWARDED)] += 1;
     }
+
+    fn begin_to_end(&mut self, place: Option<PathBuf>) {
+        self.begun = u32::from(self.received != [0, 0]);
+        self.phase = ServerPhase::Ending(place);
+    }
+
+    /// Returns true if the server is about to end and has received a further signal.
+    fn is_repeated(&self) -> bool {
+        let is_ending = matches!(self.phase, ServerPhase::Ending(_));
+        is_ending && self.received.iter().any(|count| *count > self.begun)
+    }
+
+    /// Ends the process at once if a signal to end the server was repeated.
+    fn end_if_repeated(&self) {
+        if let ServerPhase::Ending(place) = &self.phase
+            && self.is_repeated()
+        {
+            end_at_once("received a second signal", place.as_ref());
+        }
+    }
+}
+
+type SharedState = Arc<Mutex<SignalState>>;
+
+fn lock(state: &SharedState) -> MutexGuard<'_, SignalState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Receives signals in a thread of its own, so that the receiver can wait for a signal with a
@@ -39,7 +76,7 @@ impl SharedPhase {
 pub(super) struct SignalWatch {
     signals: Receiver<c_int>,
     sender: Sender<c_int>,
-    ending: Arc<SharedPhase>,
+    state: SharedState,
 }
 
 impl SignalWatch {
@@ -47,20 +84,21 @@ impl SignalWatch {
     pub(super) fn start() -> Result<Self, Failure> {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
         // SIGHUP reloads the configuration, SIGUSR2 upgrades the program, and SIGCHLD reports the
-        // end of the command of `--run`.
-        let all = [SIGHUP, SIGUSR2, SIGINT, SIGTERM, SIGCHLD];
+        // end of the command of `--run`. The others end the server.
+        let all = [SIGHUP, SIGUSR2, SIGCHLD, SIGINT, SIGTERM, FORWARDED];
         let mut signals = Signals::new(all).map_err(failed)?;
         let (sender, receiver) = channel();
         let own = sender.clone();
-        let ending = Arc::<SharedPhase>::default();
-        let ends = Arc::clone(&ending);
+        let state = SharedState::default();
+        let shared = Arc::clone(&state);
         let watch = move || {
             for signal in signals.forever() {
-                let phase = ends.lock();
                 if is_end_signal(signal) {
-                    match &*phase {
-                        ServerPhase::Ending(place) => end_at_once(AGAIN, place.as_ref()),
-                        ServerPhase::Serving => end_in_time(&ends),
+                    let mut state = lock(&shared);
+                    state.receive(signal);
+                    state.end_if_repeated();
+                    if matches!(state.phase, ServerPhase::Serving) {
+                        end_in_time(&shared);
                     }
                 }
                 // If the receiver no longer exists, the process is about to end.
@@ -72,7 +110,7 @@ impl SignalWatch {
         Ok(Self {
             signals: receiver,
             sender: own,
-            ending,
+            state,
         })
     }
 
@@ -100,13 +138,15 @@ impl SignalWatch {
     /// Makes the next signal end the process at once, and remove the directory `place`. It is
     /// called when the server begins to complete the requests in flight.
     pub(super) fn end_at_once_on_next_signal(&self, place: Option<PathBuf>) {
-        // With the lock, no signal is passed on between the check and the change of the phase.
-        let mut phase = self.ending.lock();
+        let mut state = lock(&self.state);
+        state.begin_to_end(place);
         // The second signal can have arrived before this call.
-        if self.signals.try_iter().any(is_end_signal) {
-            end_at_once(AGAIN, place.as_ref());
-        }
-        *phase = ServerPhase::Ending(place);
+        state.end_if_repeated();
+    }
+
+    /// Leaves the effect of all signals to the caller, because another process serves.
+    pub(super) fn hand_over(&self) {
+        lock(&self.state).phase = ServerPhase::HandedOver;
     }
 }
 
@@ -118,16 +158,15 @@ pub(super) fn is_end_signal(signal: c_int) -> bool {
 /// The longest time until the server begins to end. A reload that waits for a drive ends within
 /// this time.
 const PATIENCE: Duration = Duration::from_secs(15);
-const AGAIN: &str = "received a second signal";
 
 /// Ends the process if the server does not begin to end in time, because a reload reads a file that
 /// does not respond.
-fn end_in_time(ending: &Arc<SharedPhase>) {
-    let ending = Arc::clone(ending);
+fn end_in_time(state: &SharedState) {
+    let state = Arc::clone(state);
     let wait = move || {
         std::thread::sleep(PATIENCE);
         // If the server has begun to end, only a second signal ends it at once.
-        if matches!(*ending.lock(), ServerPhase::Serving) {
+        if matches!(lock(&state).phase, ServerPhase::Serving) {
             end_at_once("a reload does not end", None);
         }
     };
@@ -148,4 +187,34 @@ fn end_at_once(why: &str, place: Option<&PathBuf>) {
     // `exit` does not run destructors, so the log is written here.
     log::flush();
     std::process::exit(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_is_also_passed_on_counts_once() {
+        let is_repeated = |before: &[c_int], after: &[c_int]| {
+            let mut state = SignalState::default();
+            for signal in before {
+                state.receive(*signal);
+            }
+            assert!(!state.is_repeated());
+            state.begin_to_end(None);
+            for signal in after {
+                state.receive(*signal);
+            }
+            state.is_repeated()
+        };
+        assert!(!is_repeated(&[SIGTERM], &[FORWARDED]));
+        assert!(!is_repeated(&[FORWARDED], &[SIGINT]));
+        assert!(!is_repeated(&[FORWARDED, SIGINT], &[]));
+        assert!(is_repeated(&[SIGTERM], &[SIGINT]));
+        assert!(is_repeated(&[SIGTERM, SIGTERM], &[]));
+        assert!(is_repeated(&[FORWARDED], &[SIGINT, FORWARDED]));
+        // A server can also begin to end without a signal.
+        assert!(!is_repeated(&[], &[]));
+        assert!(is_repeated(&[], &[SIGTERM]));
+    }
 }

@@ -2,7 +2,7 @@
 //! left to do for this process afterwards.
 
 use super::manager;
-use super::signals::{SignalWatch, is_end_signal};
+use super::signals::{FORWARDED, SignalWatch, is_end_signal};
 use crate::failure::Failure;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use signal_hook::consts::SIGCHLD;
@@ -107,6 +107,7 @@ pub(super) fn linger(
     signals: &SignalWatch,
     is_first: bool,
 ) -> Result<(), Failure> {
+    signals.hand_over();
     std::thread::sleep(RESPONSES);
     let server = management.end();
     // A service manager has been told of the new main process. A shell or a container only knows
@@ -165,13 +166,15 @@ fn reap(last: &mut Option<i32>) -> bool {
 /// Passes a signal on to the server, which is the process that was started last, or, if it ends the
 /// server, to all processes that have been the server.
 fn forward(signal: i32) {
-    let Some(signal) = Signal::from_named_raw(signal) else {
-        return;
-    };
     let mut processes = descendants();
-    if !is_end_signal(signal.as_raw()) {
+    let mut forwarded = FORWARDED;
+    if !is_end_signal(signal) {
+        forwarded = signal;
         processes = processes.split_off(processes.len().saturating_sub(1));
     }
+    let Some(signal) = Signal::from_named_raw(forwarded) else {
+        return;
+    };
     for process in processes {
         // The process can have ended in the meantime.
         let _ = kill_process(process, signal);
