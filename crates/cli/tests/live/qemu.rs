@@ -1,9 +1,9 @@
-//! Linux guests under QEMU with a volume as their disk. In some tests, the server is killed under
-//! verified writes.
+//! Linux guests under QEMU with a volume as their disk. In some tests, the server is killed or
+//! upgraded under verified writes.
 //!
 //! `./test --guest` runs them. They need `qemu-system-x86_64`, a static busybox, and Debian's
-//! kernel, which `weir-linux` downloads. To change the number of kills, run `WEIR_KILLS=100 cargo
-//! test -p weir --test live qemu:: -- --nocapture`.
+//! kernel, which `weir-linux` downloads. `WEIR_KILLS=100 cargo test -p weir --test
+//! live qemu:: -- --nocapture` replaces the server a hundred times instead of eight times.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::upgrade::upgrade;
 use crate::common::program::skip;
 use crate::common::running::{self, RunningServer};
 use crate::common::{Scratch, signal, words};
@@ -176,7 +177,7 @@ impl QemuGuest {
 
 fn configure(scratch: &Scratch, storage: &str, mib: u64) {
     let text = format!(
-        "[drive.fast]\n[listen]\nnbd = [\"unix:{0}/nbd.sock\"]\n[volume.alpha]\ndrive = \"fast\"\n{storage}\nsize = \"{mib}MiB\"\n\
+        "[drive.fast]\n[listen]\nnbd = [\"unix:{0}/nbd.sock\"]\n[manage]\nsocket = \"{0}/weir.sock\"\n[volume.alpha]\ndrive = \"fast\"\n{storage}\nsize = \"{mib}MiB\"\n\
          listen = {{ vhost = \"{0}/alpha.sock\" }}\n",
         scratch.path("").display()
     );
@@ -251,10 +252,15 @@ fn a_guest_sees_its_disk_grow() {
     server.end();
 }
 
-#[test]
-fn a_guest_survives_kills_of_its_server_without_data_loss() {
+/// Returns how often the server is replaced.
+fn count() -> u64 {
+    std::env::var("WEIR_KILLS").map_or(8, |n| n.parse().unwrap())
+}
+
+/// Replaces the server of a guest [`count`] times while the guest writes. None of its requests may
+/// fail, and it must read what it has written.
+fn test_replacements(mut replace: impl FnMut(RunningServer, &Scratch, &str) -> RunningServer) {
     let Some(kernel) = kernel() else { return };
-    let kills = std::env::var("WEIR_KILLS").map_or(8, |n| n.parse().unwrap());
     let scratch = Scratch::new();
     let storage = format!("file = \"{}\"", scratch.path("image").display());
     let mut server = serve(&scratch, &storage);
@@ -262,17 +268,15 @@ fn a_guest_survives_kills_of_its_server_without_data_loss() {
     let socket = scratch.path("alpha.sock");
     let mut guest = QemuGuest::boot(&kernel, &initrd, &socket, 4);
     guest.wait_for("ready");
-    for n in 0..kills {
+    for n in 0..count() {
         // QEMU from 7.2 to 9.0 may not reconnect to a server that is killed during the handshake
         // (`docs/guests.md`).
         wait_for_guest(&server);
-        // The delay varies, so that the server is killed at different points of a round.
+        // The delay varies, so that the server is replaced at different points of a round.
         thread::sleep(Duration::from_millis(300 + n * 137 % 800));
-        server.child.kill().unwrap();
-        server.child.wait().unwrap();
-        server = serve(&scratch, &storage);
+        server = replace(server, &scratch, &storage);
     }
-    // After the last restart, the writers need some time for further rounds.
+    // After the last replacement, the writers need some time for further rounds.
     thread::sleep(Duration::from_millis(1500));
     guest.say("stop");
     guest.wait_for("over");
@@ -288,5 +292,25 @@ fn a_guest_survives_kills_of_its_server_without_data_loss() {
     assert!(rounds.iter().all(|r| r.0 > 0 && r.1), "{said}");
     assert!(!said.to_lowercase().contains("i/o error"), "{said}");
     let all: u32 = rounds.iter().map(|r| r.0).sum();
-    println!("{kills} kills, {all} rounds of 1 MiB written, read and compared");
+    println!(
+        "{} replacements, {all} rounds of 1 MiB written, read and compared",
+        count()
+    );
+}
+
+#[test]
+fn a_guest_survives_kills_of_its_server_without_data_loss() {
+    test_replacements(|mut server, scratch, storage| {
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+        serve(scratch, storage)
+    });
+}
+
+#[test]
+fn a_guest_does_not_notice_upgrades_of_its_server() {
+    test_replacements(|server, scratch, _| {
+        upgrade(scratch);
+        server
+    });
 }

@@ -58,7 +58,7 @@ fn address(scratch: &Scratch) -> ListenAddress {
 }
 
 /// Upgrades the server, which must succeed. Returns the pause that the server reports.
-fn upgrade(scratch: &Scratch) -> Duration {
+pub(super) fn upgrade(scratch: &Scratch) -> Duration {
     let attempt = || run(scratch, "ctl --socket weir.sock --json upgrade");
     let mut said = attempt();
     // On a machine that other tests keep busy, the drive can be late. The server refuses then, and
