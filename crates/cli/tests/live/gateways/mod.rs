@@ -8,7 +8,7 @@
 mod lab;
 mod wrong;
 
-use crate::common::Scratch;
+use crate::common::{Scratch, run};
 use lab::{AGE, EtcdCluster, GatewayLabServer, MIN, Sampler, eager, greedy, have, within};
 use rustix::process::Signal;
 use std::thread;
@@ -38,6 +38,7 @@ fn parts_follow_demand_and_are_freed_when_servers_or_etcd_fail() {
     etcd_is_cut_off(&etcd, &b, &c);
     a_member_of_etcd_is_killed(&mut etcd, &b);
     a_server_is_stopped_past_its_lease(&b, &c);
+    a_server_is_upgraded(&b, &scratch);
     a_server_ends(b, &c);
     for load in loads {
         load.join().expect("a client");
@@ -166,6 +167,21 @@ fn a_server_is_stopped_past_its_lease(b: &GatewayLabServer, c: &GatewayLabServer
     println!("the stopped server goes on: it says first that it promises {first:?}");
     assert!(first.is_none_or(|part| part < 0.05), "{first:?}");
     load.join().expect("a client");
+}
+
+/// The new process is another member, which gets its part after the old process has returned its
+/// own.
+fn a_server_is_upgraded(b: &GatewayLabServer, scratch: &Scratch) {
+    within("all of the min is b's", 10 * SECOND, || has(b, 0.95, 1.0));
+    run(scratch, "ctl --socket b.manage upgrade").ended(0);
+    let took = within("the new process has its part", 5 * SECOND, || {
+        has(b, 0.95, 1.0)
+    });
+    println!(
+        "a server is upgraded: the new process has the part after {:.1} s (metrics are up to {:.1} s old)",
+        took.as_secs_f64(),
+        AGE.as_secs_f64()
+    );
 }
 
 fn a_server_ends(b: GatewayLabServer, c: &GatewayLabServer) {
