@@ -114,21 +114,23 @@ fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> RequirementR
             f64::from(scenario.contract(at).share) / members as f64
         })
         .collect();
-    let totals: Vec<f64> = clients.iter().map(|r| r.bandwidth_mb_per_s).collect();
+    let seconds = common_seconds(clients);
+    let is_same_time = |pair: &[&Record]| {
+        pair[0].begins_s == pair[1].begins_s && (pair[0].seconds - pair[1].seconds).abs() < 1e-6
+    };
+    let totals: Vec<f64> = if seconds.is_empty() || clients.windows(2).all(is_same_time) {
+        clients.iter().map(|r| r.bandwidth_mb_per_s).collect()
+    } else {
+        // Bandwidths of different times cannot be compared.
+        let of = |client: usize| seconds.iter().map(|s| s[client]).sum::<f64>();
+        let count = seconds.len() as f64;
+        (0..clients.len())
+            .map(|client| of(client) / count)
+            .collect()
+    };
     let whole = off(&totals, &due);
-    let seconds: Vec<Vec<f64>> = clients.iter().map(|r| by_second(r)).collect();
-    let count = seconds.iter().map(Vec::len).min().unwrap_or(0);
-    // Shares apply only while all clients are active, so only seconds in which all of them are
-    // measured are compared.
-    let (mut first, mut last) = (0, count);
-    for record in clients {
-        let begins = record.begins_s.unwrap_or(0.0);
-        first = first.max(begins.ceil() as usize);
-        // The tolerance keeps a rounding error from removing a whole second.
-        last = last.min((begins + record.seconds + 1e-6) as usize);
-    }
-    let each = (first..last).map(|i| seconds.iter().map(|s| s[i]).collect::<Vec<_>>());
-    let worst = each.map(|s| off(&s, &due)).fold(0.0, f64::max);
+    let each = seconds.iter().map(|second| off(second, &due));
+    let worst = each.fold(0.0, f64::max);
     // Ratios are relative to the first client. The minimum avoids a division by zero if it got
     // nothing.
     let first = totals.first().copied().unwrap_or_default().max(1e-9);
@@ -153,6 +155,22 @@ fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> RequirementR
             column("worst s off", deviation(worst)),
         ],
     }
+}
+
+/// Returns the bandwidth of each client in each whole second in which all of them are measured.
+/// Shares apply only while all clients are active.
+fn common_seconds(clients: &[&Record]) -> Vec<Vec<f64>> {
+    let seconds: Vec<Vec<f64>> = clients.iter().map(|r| by_second(r)).collect();
+    let count = seconds.iter().map(Vec::len).min().unwrap_or(0);
+    let (mut first, mut last) = (0, count);
+    for record in clients {
+        let begins = record.begins_s.unwrap_or(0.0);
+        first = first.max(begins.ceil() as usize);
+        // The tolerance keeps a rounding error from removing a whole second.
+        last = last.min((begins + record.seconds + 1e-6) as usize);
+    }
+    let each = (first..last).map(|i| seconds.iter().map(|s| s[i]).collect());
+    each.collect()
 }
 
 /// Returns the client that is furthest from its share, with its bandwidth and its share.
@@ -207,6 +225,10 @@ fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> RequirementR
         (limit > 0).then(|| (limit as f64 / 1e6, r.bandwidth_mb_per_s, &r.client))
     });
     let limited: Vec<(f64, f64, &String)> = limited.collect();
+    if limited.is_empty() {
+        let text = "No client has a max in bytes per second.".to_owned();
+        return RequirementResult::promise((Fate::Broken, text));
+    }
     let each = limited
         .iter()
         .map(|(limit, got, _)| (got - limit).abs() / limit);
@@ -492,6 +514,29 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_judged_over_the_time_that_all_clients_have() {
+        // The client with the share 8 begins after a second, in which the others have all of the
+        // bandwidth.
+        let client = |share: u32, second: [f64; 3], begins: f64| Record {
+            client: format!("share-{share}"),
+            bandwidth_mb_per_s: second.iter().sum::<f64>() / (3.0 - begins),
+            begins_s: Some(begins),
+            seconds: 3.0 - begins,
+            series_step_s: Some(1.0),
+            series_mb_per_s: Some(second.to_vec()),
+            ..Record::default()
+        };
+        let records = [
+            client(1, [20.0, 10.0, 10.0], 0.0),
+            client(2, [40.0, 20.0, 20.0], 0.0),
+            client(4, [90.0, 40.0, 40.0], 0.0),
+            client(8, [0.0, 80.0, 80.0], 1.0),
+        ];
+        let (fate, text) = judged("shares", &records);
+        assert_eq!(fate, Fate::Kept, "{text}");
+    }
+
+    #[test]
     fn limits_are_judged_by_the_contracts_of_the_clients() {
         // 10.3 MB/s exceed the max of 10 MB/s by 3 %, more than the scenario permits.
         let records = [
@@ -503,5 +548,7 @@ mod tests {
         assert_eq!(fate, Fate::Broken);
         let said = "Got limit-5 4.95 of 5, limit-10 10.30 of 10 MB/s: at most 3.00% off.";
         assert_eq!(text, said);
+        let (fate, text) = judged("max", &[client("unlimited", 99.0, 10)]);
+        assert_eq!(fate, Fate::Broken, "{text}");
     }
 }
