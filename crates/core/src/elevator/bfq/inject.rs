@@ -176,32 +176,27 @@ impl Bfq {
     /// Returns the request to send while the drive idles for `q`, the queue in service (Linux: in
     /// `bfq_select_queue`).
     #[inline]
-    pub(super) fn inject(
-        &mut self,
-        now: Instant,
-        q: u32,
-        table: &Table,
-    ) -> Option<InjectedRequest> {
+    pub(super) fn inject(&mut self, q: u32, table: &Table) -> Option<InjectedRequest> {
         if !self.config.injection {
             return None;
         }
         self.measurement.most_in_drive = self.measurement.most_in_drive.max(self.in_drive);
         // In most cases no request can be injected, whatever queues exist. This check is cheap.
-        if self.in_drive >= self.queue(q).injection.limit.max(1)
+        if self.in_drive >= self.queue(q).injection.limit
             && self.symmetry.async_busy() == 0
             && self.wakers.are_none()
         {
             return None;
         }
-        self.find_injected(now, q, table)
+        self.find_injected(q, table)
     }
 
     #[inline(never)]
-    fn find_injected(&mut self, now: Instant, q: u32, table: &Table) -> Option<InjectedRequest> {
+    fn find_injected(&mut self, q: u32, table: &Table) -> Option<InjectedRequest> {
         self.own_async(q, table)
             .or_else(|| self.affordable(self.wakers.of(q)))
             .or_else(|| self.affordable(self.wakers.woken_by(q)))
-            .or_else(|| self.others(now, q))
+            .or_else(|| self.others(q))
     }
 
     /// Returns an asynchronous request of the same stream, if there is one.
@@ -232,36 +227,17 @@ impl Bfq {
         })
     }
 
-    /// Returns the time at which one request may be injected without any measurement, because the
-    /// drive has idled for long by then. [`Instant::MAX`] if that time has passed or does not
-    /// apply.
-    pub(super) fn injection_begins(&self, now: Instant, q: u32) -> Instant {
-        let Injection { limit, base, .. } = self.queue(q).injection;
-        let begins = self.turn.idle_since() + self.config.slice_idle;
-        if self.config.injection && limit == 0 && base == Span::ZERO && now < begins {
-            begins
-        } else {
-            Instant::MAX
-        }
-    }
-
     /// Returns a request of another queue, as far as the limit of the queue in service allows it
     /// (Linux: `bfq_choose_bfqq_for_injection`).
-    fn others(&mut self, now: Instant, q: u32) -> Option<InjectedRequest> {
+    fn others(&mut self, q: u32) -> Option<InjectedRequest> {
         let queue = self.queue(q);
         // A raised queue with a short think time is delayed only for another raised queue.
         let free = !queue.raising.is_raised() || !queue.think.is_short;
-        let Injection {
-            mut limit, base, ..
-        } = queue.injection;
+        // Linux means to allow one request as well if it has no measurement and has idled for
+        // `slice_idle`. But it adds nanoseconds to a time in ticks, so that this never happens.
+        let limit = queue.injection.limit;
         if (!free && self.symmetry.raised_busy() <= 1) || self.idling_boosts_throughput(q) {
             return None;
-        }
-        // No measurement was possible yet, and much of the drive's time is lost in the meantime.
-        let wasted =
-            self.turn.idle_until.is_some() && self.injection_begins(now, q) == Instant::MAX;
-        if limit == 0 && base == Span::ZERO && wasted {
-            limit = 1;
         }
         if self.in_drive >= limit {
             return None;

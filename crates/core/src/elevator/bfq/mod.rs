@@ -174,20 +174,22 @@ impl Bfq {
             self.join_burst(now, q);
         }
         let resumed = self.assign_activation_budget(now, q);
-        let raised = self.config.low_latency && self.raise_on_activation(now, q);
+        if self.config.low_latency {
+            self.raise_on_activation(now, q);
+        }
         let e = self.entity_of(q);
         let queue = &mut self.queues[q as usize];
         queue.waits = false;
         queue.sharing.first_served = None;
         self.symmetry.enter(queue);
         self.engine.activate(now, e, resumed);
-        // Preemption has one of three reasons. The queue continues an earlier turn or is raised,
-        // and is raised at least as much as the queue in service. It has a higher class or weight.
-        // Or the queue in service is not worth idling for. `may_preempt` then checks that B-WF2Q+
-        // would choose another queue.
+        // Preemption has one of three reasons. The queue continues an earlier turn, and is raised
+        // at least as much as the queue in service. It has a higher class or weight. Or the queue
+        // in service is not worth idling for. `may_preempt` then checks that B-WF2Q+ would choose
+        // another queue.
         let current = self.turn.queue;
         if current != NIL
-            && ((resumed || raised) && self.is_raised_like(q, current)
+            && (resumed && self.is_raised_like(q, current)
                 || self.outranks(q, current)
                 || !self.better_to_idle(current, &cx.table))
             && self.engine.may_preempt()

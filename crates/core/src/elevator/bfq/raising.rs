@@ -355,9 +355,9 @@ impl Bfq {
         });
     }
 
-    /// Updates raising of a queue that gets requests again. Returns true if it is raised and should
-    /// preempt others (Linux: in `bfq_bfqq_handle_idle_busy_switch`).
-    pub(super) fn raise_on_activation(&mut self, now: Instant, q: u32) -> bool {
+    /// Updates raising of a queue that gets requests again (Linux: in
+    /// `bfq_bfqq_handle_idle_busy_switch`).
+    pub(super) fn raise_on_activation(&mut self, now: Instant, q: u32) {
         let is_kept = self.is_kept_from_raising(self.queue(q));
         let queue = &mut self.queues[q as usize];
         let before = queue.raising.coefficient;
@@ -383,7 +383,6 @@ impl Bfq {
         }
         raising.is_new = false;
         let begins = !is_just_split && raising.update(now, &reasons, &self.peak);
-        let wants = before > 1 || begins;
         raising.backlogged_since = now;
         raising.charged_unbacklogged = raising.charged;
         raising.earliest_due = false;
@@ -393,7 +392,6 @@ impl Bfq {
             entity.budget = entity.budget.min(self.budgets.raised());
         }
         self.apply_raising(q, before);
-        wants
     }
 
     /// Updates raising when a busy asynchronous queue gets a request (Linux: in `bfq_add_request`).

@@ -53,11 +53,6 @@ impl BfqTurn {
         self.served
     }
 
-    /// Returns the instant at which idling began.
-    pub(super) fn idle_since(&self) -> Instant {
-        self.idle_since
-    }
-
     /// Returns true if the longest time of the turn has passed (Linux: `bfq_bfqq_budget_timeout`).
     pub(super) fn timed_out(&self, now: Instant) -> bool {
         now >= self.timeout_at
@@ -298,16 +293,13 @@ impl Bfq {
             if !self.better_to_idle(q, table) {
                 return BfqStep::Over(Expiry::NoMoreRequests);
             }
-            // The driver must ask again when injection begins to be allowed, which can be before
-            // the end of idling.
-            let at = at.min(self.injection_begins(now, q));
             let wait = BfqStep::Wait(DispatchDecision::Wait(Wake { at, reason }));
-            return self.inject(now, q, table).map_or(wait, BfqStep::Inject);
+            return self.inject(q, table).map_or(wait, BfqStep::Inject);
         }
         // Pieces in the drive lead to another decision when they complete, so no timer is needed.
         if self.queue(q).dispatched > 0 && self.better_to_idle(q, table) {
             let wait = BfqStep::Wait(DispatchDecision::Nothing);
-            return self.inject(now, q, table).map_or(wait, BfqStep::Inject);
+            return self.inject(q, table).map_or(wait, BfqStep::Inject);
         }
         if self.may_time_out(now, q) {
             return BfqStep::Over(Expiry::BudgetTimeout);

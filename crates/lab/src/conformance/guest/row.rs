@@ -105,6 +105,8 @@ impl RowSetup {
         let drive = profile::find(drive).map_err(|e| wrong(&e))?.drive;
         let choice = Choice::new(&drive, case, policy);
         let mut policy = policy::find(policy).map_err(|e| wrong(&e))?;
+        // Linux has it since 5.13. Elevators other than BFQ do not.
+        policy.tune("bfq", "stable_merge", 1);
         let built = script.scenario(&choice).map_err(|e| wrong(&e))?;
         script.tune(&choice, &mut policy).map_err(|e| wrong(&e))?;
         // The policy may set properties of the host, such as `nr_requests`.

@@ -2,6 +2,7 @@
 
 use super::plain;
 use super::turns::{check, log};
+use crate::PriorityClass;
 use crate::elevator::closed_loop::{self, Client, ClosedLoopHost, RANDOM, SECOND, STREAMER, ms};
 use std::string::String;
 use std::vec::Vec;
@@ -101,6 +102,32 @@ fn a_soft_real_time_client_waits_little_for_as_long_as_it_plays() {
     let (plain, raised) = (player(false), player(true));
     assert!(raised < 5_000, "{raised} us");
     assert!(plain > 5 * raised, "{plain} and {raised} us");
+}
+
+/// Runs a realtime client that thinks for 10 ms beside four streamers that start after it. All are
+/// raised. Returns its reads in half a second, and the kilobytes of the others.
+fn thinker_beside_newcomers(injection: bool) -> (u64, u64) {
+    let config = plain().low_latency(true).injection(injection);
+    let mut host = closed_loop::host(config, &[]);
+    let thinker = host.add(RANDOM.class(PriorityClass::Realtime).think(ms(10)));
+    for after in 1..=4 {
+        host.run(ms(after));
+        host.add(STREAMER.depth(1));
+    }
+    host.run(SECOND / 2);
+    let (thinker, all) = (host.bytes(thinker), host.all());
+    (thinker / 4096, (all - thinker) / 1_000)
+}
+
+#[test]
+fn the_drive_is_kept_for_a_raised_client_that_thinks() {
+    // The drive idles for a raised client for 20 ms. Another one preempts it only if it continues a
+    // turn, and the turns of the others never began.
+    let (reads, others) = thinker_beside_newcomers(false);
+    assert!(reads >= 49 && others == 0, "{reads} reads, {others} kB");
+    // With injection, the time without a measurement is not long enough for a request of another.
+    let (reads, others) = thinker_beside_newcomers(true);
+    assert!(reads >= 49 && others < 5_000, "{reads} reads, {others} kB");
 }
 
 /// Logs the turns of a client that joins two streamers after eight seconds: the first six that
