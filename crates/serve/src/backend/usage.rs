@@ -48,10 +48,47 @@ pub fn of_path(path: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Returns the uses of a block device, of its partitions, of the whole device that it is a
-/// partition of, and of devices made from these, each in the form "is mounted on /srv (ext4)".
-/// Opens nothing.
+/// partition of, of devices made from these, and of other devices over the same data: the devices
+/// behind a loop device, and the loop devices over this device or over a file or device behind it,
+/// in any number of layers. Each has the form "is mounted on /srv (ext4)". Opens nothing.
 pub(super) fn of_device(dev: Dev) -> Vec<String> {
-    uses(&Sources::of_system(), dev)
+    let sources = Sources::of_system();
+    let loops = loops(&sources);
+    let mut found = uses(&sources, dev);
+    let family = family(&sources.sys, dev).0;
+    let above = loops
+        .iter()
+        .filter(|l| l.is_over(&family, &BTreeSet::new()));
+    found.extend(above.map(LoopDevice::as_use));
+    for other in relatives(&sources, dev, &loops) {
+        let uses = uses(&sources, other).into_iter();
+        found.extend(uses.map(|used| format!("another device uses its data: {used}")));
+    }
+    found
+}
+
+/// Returns the other devices over the data of a device that can be in use although the kernel
+/// permits a claim on `dev`: the devices behind its loop devices, and the loop devices over the
+/// data. Devices on the way from `dev` to its data are not included, because `dev` itself uses
+/// them, except if they are behind a loop device, which does not claim them.
+fn relatives(sources: &Sources, dev: Dev, loops: &[LoopDevice]) -> BTreeSet<Dev> {
+    let behind = sysfs::files_behind(&sources.sys, dev);
+    let files: BTreeSet<_> = behind.iter().filter_map(|file| identity(file)).collect();
+    let mut found: BTreeSet<_> = behind.iter().filter_map(|f| device_number(f)).collect();
+    let mut within: BTreeSet<_> = found.iter().chain([&dev]).copied().collect();
+    loop {
+        within = (within.iter())
+            .flat_map(|member| family(&sources.sys, *member).0)
+            .collect();
+        let before = found.len();
+        let over = loops.iter().filter(|l| l.is_over(&within, &files));
+        let over = over.filter_map(|l| l.number);
+        found.extend(over.filter(|number| !sysfs::is_on(&sources.sys, dev, *number)));
+        if found.len() == before {
+            return found;
+        }
+        within.extend(&found);
+    }
 }
 
 /// Returns the name of a device number: the path of a block device, or the type of a file system
@@ -72,32 +109,14 @@ pub(super) fn name(dev: Dev) -> String {
 /// Returns the uses of a regular file by the system: as swap space, or by a loop device.
 pub(super) fn of_file(dev: Dev, inode: u64) -> Vec<String> {
     let sources = Sources::of_system();
-    let is_it = |path: &Path| fs::metadata(path).is_ok_and(|m| (m.dev(), m.ino()) == (dev, inode));
+    let is_it = |path: &Path| identity(path) == Some((dev, inode));
     let mut uses = Vec::new();
     if swaps(&sources.swaps).any(|path| is_it(&path)) {
         uses.push("it is swap space".into());
     }
     let behind = loops(&sources).into_iter().filter(|l| is_it(&l.file));
-    uses.extend(behind.map(|l| format!("it is the file of /dev/{}", l.name.display())));
+    uses.extend(behind.map(|l| l.as_use()));
     uses
-}
-
-/// Returns the uses of loop devices that have one of these files, except those loop devices through
-/// which `dev` itself uses the file.
-pub(super) fn of_other_loops(dev: Dev, files: &[PathBuf]) -> Vec<String> {
-    let sources = Sources::of_system();
-    let identity = |path: &Path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
-    let files: BTreeSet<_> = files.iter().filter_map(|file| identity(file)).collect();
-    let others = loops(&sources).into_iter().filter(|l| {
-        let is_it = identity(&l.file).is_some_and(|file| files.contains(&file));
-        is_it
-            && !l
-                .number
-                .is_some_and(|number| sysfs::is_on(&sources.sys, dev, number))
-    });
-    let used = others.filter_map(|l| uses(&sources, l.number?).into_iter().next());
-    used.map(|used| format!("its file is used by another device: {used}"))
-        .collect()
 }
 
 /// A loop device with its file.
@@ -105,6 +124,24 @@ struct LoopDevice {
     name: OsString,
     number: Option<Dev>,
     file: PathBuf,
+}
+
+impl LoopDevice {
+    /// Returns true if the file of the loop device is one of these devices or files.
+    fn is_over(&self, devices: &BTreeSet<Dev>, files: &BTreeSet<(Dev, u64)>) -> bool {
+        device_number(&self.file).is_some_and(|number| devices.contains(&number))
+            || identity(&self.file).is_some_and(|file| files.contains(&file))
+    }
+
+    /// Returns the loop device as a use of its file.
+    fn as_use(&self) -> String {
+        format!("it is the file of /dev/{}", self.name.display())
+    }
+}
+
+/// Returns the device and the number of the inode of a file.
+fn identity(path: &Path) -> Option<(Dev, u64)> {
+    fs::metadata(path).map(|m| (m.dev(), m.ino())).ok()
 }
 
 fn loops(sources: &Sources) -> Vec<LoopDevice> {

@@ -155,11 +155,7 @@ fn unused(
             found: error::name(kind),
         });
     }
-    let mut uses = usage::of_device(stat.st_rdev);
-    let behind = sysfs::files_behind(Path::new(sysfs::SYS), stat.st_rdev);
-    if !behind.is_empty() {
-        uses.extend(usage::of_other_loops(stat.st_rdev, &behind));
-    }
+    let uses = usage::of_device(stat.st_rdev);
     if !options.read_only {
         error::unused(path, uses)?;
         return Ok((stat.st_rdev, Vec::new()));

@@ -227,6 +227,58 @@ fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
     soon(|| OpenStorage::device(&options(&device.0, false)).ok());
 }
 
+/// A mounted loop device is over the same data as the loop devices over it and under it, and as
+/// those over the same file. A loop device over another image is not affected.
+#[test]
+fn a_device_is_left_alone_if_another_device_over_its_data_is_mounted() {
+    let directory = Directory::new();
+    let image = image(&directory).path;
+    let apart = directory.0.join("apart");
+    fs::write(&apart, vec![0; SIZE as usize]).unwrap();
+    let Some(first) = AttachedLoop::new(&image, 512) else {
+        return;
+    };
+    let second = AttachedLoop::new(&first.0, 512).unwrap();
+    let third = AttachedLoop::new(&second.0, 512).unwrap();
+    let sibling = AttachedLoop::new(&image, 512).unwrap();
+    let apart = AttachedLoop::new(&apart, 512).unwrap();
+    let uses = |device: &AttachedLoop| super::super::uses(&device.0).unwrap();
+    let below = |upper: &AttachedLoop| format!("it is the file of {}", upper.0.display());
+    assert_eq!(uses(&first), [below(&second)]);
+    assert_eq!(uses(&second), [below(&third)]);
+    assert!(uses(&third).is_empty() && uses(&sibling).is_empty());
+    let place = directory.0.join("mounted");
+    fs::create_dir(&place).unwrap();
+    let done = |program: &str, arguments: &[&Path]| {
+        let ended = Command::new(program).args(arguments).status();
+        ended.is_ok_and(|status| status.success())
+    };
+    if !done("mkfs.ext4", &[Path::new("-q"), &image]) {
+        println!("skipped: no mkfs.ext4 here");
+        return;
+    }
+    for mounted in [&first, &second, &third, &sibling] {
+        if !done("mount", &[&mounted.0, &place]) {
+            println!("skipped: nothing can be mounted here");
+            return;
+        }
+        let all = [&first, &second, &third, &sibling].map(|device| {
+            let refused = OpenStorage::device(&options(&device.0, false));
+            (uses(device), refused.map(drop))
+        });
+        let free = uses(&apart);
+        assert!(done("umount", &[&place]));
+        let on = place.display();
+        let why = format!("{} is mounted on {on} (ext4)", mounted.0.display());
+        for (uses, refused) in all {
+            assert!(uses.iter().any(|used| used.ends_with(&why)), "{uses:?}");
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains(&why), "{refused}");
+        }
+        assert!(free.is_empty(), "{free:?}");
+    }
+}
+
 /// A file can be used through its name or through either of two loop devices, but only through one
 /// of them at a time.
 #[test]
