@@ -1,13 +1,16 @@
 //! The output of commands: results on standard output and in files, and messages on standard error.
 //!
 //! [`OutputFiles`] opens all files before a run, so that a run never ends with results that cannot
-//! be written.
+//! be written. If writing fails nevertheless, for example because the disk is full, an existing file
+//! keeps its content.
 
 use crate::failure::Failure;
 use crate::leftovers::{Leftover, Leftovers};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::process;
 use weir_lab::report::NO_TERMINAL;
 use weir_manage::api::log;
 
@@ -64,6 +67,9 @@ pub(crate) struct OutputFile {
     file: File,
     /// The new file, as long as nothing is written to it.
     fresh: Option<Leftover>,
+    /// The path without links of a regular file that existed before. The results replace this file.
+    existing: Option<PathBuf>,
+    leftovers: Leftovers,
 }
 
 /// The files to which a command writes its results, in addition to its tables: `N` files of lines,
@@ -195,26 +201,135 @@ impl OutputFile {
             }
             Err(e) => return Err(failed(&e)),
         };
+        let is_regular = file.metadata().is_ok_and(|data| data.is_file());
+        let is_replaced = fresh.is_none() && is_regular;
+        // A file that has no path any more, for example in /dev/stdout, is overwritten.
+        let existing = is_replaced.then(|| fs::canonicalize(path).ok()).flatten();
         Ok(Self {
             path: path.to_owned(),
             file,
             fresh,
+            existing,
+            leftovers: leftovers.clone(),
         })
     }
 
-    /// Writes the results, and returns the path of the file.
+    /// Writes the results, and returns the path of the file. An existing file keeps its content if
+    /// that fails.
     pub(crate) fn write(mut self, text: &str) -> Result<PathBuf, Failure> {
-        // Only regular files can be truncated. Pipes and devices return an error.
-        let cut = match self.file.metadata() {
-            Ok(data) if data.is_file() => self.file.set_len(0),
-            _ => Ok(()),
+        let written = match &self.existing {
+            Some(existing) => match self.replace(existing, text) {
+                // The directory cannot be changed, or the file is a mount point.
+                Err(e) if is_fixed(&e) => self.overwrite(text),
+                replaced => replaced,
+            },
+            None => self.overwrite(text),
         };
-        let written = cut.and_then(|()| self.file.write_all(text.as_bytes()));
         written.map_err(|e| Failure::file("write", &self.path, &e))?;
         // The file has results now, so it must stay.
         if let Some(fresh) = self.fresh.take() {
             fresh.keep();
         }
         Ok(self.path)
+    }
+
+    /// Writes the results to a new file with the permissions and the owner of the existing one, and
+    /// replaces the existing file when the new one is complete.
+    fn replace(&self, existing: &Path, text: &str) -> io::Result<()> {
+        let old = self.file.metadata()?;
+        // Other names and open descriptors would still lead to the old content.
+        if old.nlink() > 1 || is_open(&old) {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        // The name is short, because a name can be as long as the file system permits.
+        let new = existing.with_file_name(format!(".weir-new.{}", process::id()));
+        // A killed process with the same number can have left the file behind.
+        match fs::remove_file(&new) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        // The file is private until it has the owner and the permissions of the old one.
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let (mut file, leftover) = self.leftovers.make(&new, |new| options.open(new))?;
+        let own = file.metadata()?;
+        if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
+            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+        }
+        file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
+        file.write_all(text.as_bytes())?;
+        // Some file systems report only here that there is no room. After a crash, the file has
+        // either the old or the new content.
+        file.sync_all()?;
+        fs::rename(&new, existing)?;
+        leftover.keep();
+        Ok(())
+    }
+
+    /// Writes the results to the open file.
+    fn overwrite(&mut self, text: &str) -> io::Result<()> {
+        // Only regular files can be truncated. Pipes and devices return an error.
+        if self.file.metadata().is_ok_and(|data| data.is_file()) {
+            self.file.set_len(0)?;
+        }
+        self.file.write_all(text.as_bytes())
+    }
+}
+
+/// Returns true if a file cannot be replaced although it can be written.
+fn is_fixed(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+    matches!(
+        error.kind(),
+        PermissionDenied | ReadOnlyFilesystem | ResourceBusy
+    )
+}
+
+/// Returns true if a descriptor that this process has inherited, such as its standard output, leads
+/// to the file.
+fn is_open(file: &Metadata) -> bool {
+    let open = fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let same = open.flatten().filter(|entry| {
+        let open = fs::metadata(entry.path());
+        open.is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
+    });
+    // One of them is the descriptor with which the file was opened for the results.
+    same.count() > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn an_existing_file_keeps_its_permissions_links_and_names() {
+        let directory = std::env::temp_dir().join(format!("weir-output-{}", process::id()));
+        fs::create_dir(&directory).unwrap();
+        let [file, link, name] = ["file", "link", "name"].map(|name| directory.join(name));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        symlink("file", &link).unwrap();
+        let write = |path: &Path, text| {
+            let output = OutputFile::open(path, &Leftovers::default()).unwrap();
+            output.write(text).unwrap();
+        };
+        let inode = || fs::metadata(&file).unwrap().ino();
+        let before = inode();
+        write(&link, "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o640);
+        assert_ne!(inode(), before);
+        // A second name or an open descriptor would keep the old content, so the file stays.
+        fs::hard_link(&file, &name).unwrap();
+        write(&file, "both");
+        assert_eq!(fs::read_to_string(&name).unwrap(), "both");
+        fs::remove_file(&name).unwrap();
+        let open = File::open(&file).unwrap();
+        write(&file, "open");
+        assert_eq!(io::read_to_string(open).unwrap(), "open");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
+        fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -1,7 +1,8 @@
 //! The output of the commands, if they are used correctly and incorrectly.
 
-use crate::common::{Scratch, golden, has, run, weir};
+use crate::common::{Scratch, golden, has, in_scratch, run, weir};
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
 const GOOD: &str = r#"
@@ -452,6 +453,27 @@ fn an_existing_file_keeps_its_content_until_there_are_results() {
     assert_eq!(told.next(), None);
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
+}
+
+#[test]
+fn a_failed_write_keeps_the_existing_file() {
+    let scratch = Scratch::new();
+    let page = scratch.file("old.html", "old");
+    let before = fs::read_dir(&scratch.0).unwrap().count();
+    // The limit of 66 kB is less than the page, and more than the lines of JSON. Without the
+    // signal, the system returns an error, as for a full disk.
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let options = "demo --on sim --seconds 1 --html old.html --json new.json";
+    let script = format!("trap '' XFSZ; ulimit -f 130; exec {weir} {options}");
+    let ended = in_scratch(&scratch, Path::new("sh"), &["-c", &script]).output();
+    let ended = ended.unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let err = String::from_utf8(ended.stderr).unwrap();
+    has(&err, "error: cannot write old.html: File too large\n");
+    assert_eq!(fs::read_to_string(&page).unwrap(), "old");
+    fs::remove_file(scratch.path("new.json")).unwrap();
+    // The incomplete page is removed.
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), before);
 }
 
 #[test]
