@@ -44,11 +44,20 @@ impl Failure {
     }
 
     /// Returns this failure, unless showing the results has failed for another reason than a closed
-    /// output.
+    /// output. The reasons of two unsuccessful operations are combined.
     pub(crate) fn beside(self, shown: Result<(), Self>) -> Self {
-        match shown {
-            Ok(()) | Err(Self::Unread) => self,
-            Err(other) => other,
+        match (self, shown) {
+            (this, Ok(()) | Err(Self::Unread)) => this,
+            (Self::Run(this), Err(Self::Run(other))) => Self::Run(format!("{this}\n{other}")),
+            (_, Err(other)) => other,
+        }
+    }
+
+    /// Returns the failures of two operations as one.
+    pub(crate) fn both(one: Result<(), Self>, other: Result<(), Self>) -> Result<(), Self> {
+        match one {
+            Ok(()) => other,
+            Err(failure) => Err(failure.beside(other)),
         }
     }
 

@@ -137,7 +137,11 @@ impl<const N: usize> OutputFiles<N> {
         Ok(())
     }
 
-    /// Writes all files, and prints the tables unless lines of results go to standard output.
+    /// Writes all files, and prints the tables unless lines of results go to standard output. If one
+    /// of them fails, the others are written nevertheless.
+    ///
+    /// # Errors
+    /// Returns all failures as one.
     pub(crate) fn write(
         self,
         page: impl FnOnce() -> String,
@@ -146,20 +150,24 @@ impl<const N: usize> OutputFiles<N> {
     ) -> Result<(), Failure> {
         let quiet = self.is_quiet();
         // The page is written first, so it exists even if the reader closes standard output.
-        let written = self.page.map(|draft| draft.write(&page())).transpose()?;
+        let written = self.page.map(|draft| draft.write(&page())).transpose();
+        let (path, mut result) = match written {
+            Ok(path) => (path, Ok(())),
+            Err(failure) => (None, Err(failure)),
+        };
         for (output, lines) in self.lines.into_iter().zip(lines) {
             if let Some(output) = output {
-                output.write(&lines())?;
+                result = Failure::both(result, output.write(&lines()));
             }
         }
         if !quiet {
-            print(&tables())?;
+            result = Failure::both(result, print(&tables()));
         }
         // The path is printed last, so that it is not lost above a long table.
-        if let Some(path) = written {
+        if let Some(path) = path {
             print_message(&format!("wrote {}", path.display()));
         }
-        Ok(())
+        result
     }
 }
 

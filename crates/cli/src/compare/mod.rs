@@ -208,10 +208,10 @@ pub(crate) fn run(options: &CompareOptions) -> Result<(), Failure> {
         // incomplete.
         return Err(reason.beside(shown));
     }
-    shown?;
     let checked = options.check.then(|| check(&plans, &all));
     output::print_message(&took);
-    checked.unwrap_or(Ok(()))
+    // The requirements are judged even if a result could not be written.
+    Failure::both(checked.unwrap_or(Ok(())), shown)
 }
 
 /// Writes all output files, and prints the tables unless a file goes to standard output. `missing`

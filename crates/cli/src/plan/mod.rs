@@ -121,10 +121,10 @@ pub(crate) fn run(options: &PlanOptions) -> Result<(), Failure> {
         let tables = reports.iter().map(|r| plan_table(r, output::width()));
         tables.collect::<Vec<_>>().join("\n")
     };
-    files.write(|| plan_page(&reports), [&needs], tables)?;
+    let shown = files.write(|| plan_page(&reports), [&needs], tables);
     let took = began.elapsed().as_secs_f64();
     output::print_message(&format!("{searches} searches in {took:.1} s"));
-    Ok(())
+    shown
 }
 
 /// Searches with each kind of drive, with a progress bar on a terminal.

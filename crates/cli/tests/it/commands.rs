@@ -456,7 +456,7 @@ fn an_existing_file_keeps_its_content_until_there_are_results() {
 }
 
 #[test]
-fn a_failed_write_keeps_the_existing_file() {
+fn a_failed_write_keeps_the_existing_file_and_the_other_results() {
     let scratch = Scratch::new();
     let page = scratch.file("old.html", "old");
     let before = fs::read_dir(&scratch.0).unwrap().count();
@@ -471,7 +471,10 @@ fn a_failed_write_keeps_the_existing_file() {
     let err = String::from_utf8(ended.stderr).unwrap();
     has(&err, "error: cannot write old.html: File too large\n");
     assert_eq!(fs::read_to_string(&page).unwrap(), "old");
-    fs::remove_file(scratch.path("new.json")).unwrap();
+    has(&String::from_utf8(ended.stdout).unwrap(), "contract");
+    let json = scratch.path("new.json");
+    assert!(fs::read_to_string(&json).unwrap().ends_with("}\n"));
+    fs::remove_file(json).unwrap();
     // The incomplete page is removed.
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), before);
 }
