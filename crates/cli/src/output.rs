@@ -89,6 +89,55 @@ pub(crate) fn check_page(html: Option<&Path>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses two options that write to the same file, or both to standard output. Each output is an
+/// option with its value. Results in a device or a pipe follow each other, so they are accepted.
+pub(crate) fn check_apart<const N: usize>(
+    outputs: [(&str, Option<&Path>); N],
+) -> Result<(), Failure> {
+    let given = outputs
+        .into_iter()
+        .filter_map(|(option, path)| Some((option, path?)));
+    let given: Vec<_> = given.collect();
+    for (at, (option, path)) in given.iter().enumerate() {
+        let Some((first, _)) = given[..at]
+            .iter()
+            .find(|(_, earlier)| is_same(earlier, path))
+        else {
+            continue;
+        };
+        let (place, help) = match path.as_os_str() == "-" {
+            true => ("standard output".to_owned(), "a file name"),
+            false => (path.display().to_string(), "another file name"),
+        };
+        return Err(Failure::Usage(format!(
+            "{first} and {option} cannot both write to {place}; write {help} for one of them"
+        )));
+    }
+    Ok(())
+}
+
+/// Returns true if two paths lead to the same file, or to the same place for a new file, or if both
+/// select standard output.
+fn is_same(one: &Path, other: &Path) -> bool {
+    if one.as_os_str() == "-" || other.as_os_str() == "-" {
+        return one == other;
+    }
+    let new = |path: &Path| {
+        let directory = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let directory = fs::canonicalize(directory.unwrap_or(Path::new("."))).ok()?;
+        Some(directory.join(path.file_name()?))
+    };
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(one), Ok(other)) => {
+            one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
+        }
+        (Err(_), Err(_)) => new(one).is_some_and(|one| new(other) == Some(one)),
+        _ => false,
+    }
+}
+
 impl<const N: usize> OutputFiles<N> {
     /// Opens all files. It must be called before the first run.
     pub(crate) fn open(

@@ -82,6 +82,11 @@ pub(crate) fn unit_error_text(error: &UnitError) -> String {
 }
 
 pub(crate) fn run(options: &CalibrateOptions) -> Result<(), Failure> {
+    output::check_apart([
+        ("--json", options.json.as_deref()),
+        ("--profile", options.profile.as_deref()),
+        ("--state", options.state.as_deref()),
+    ])?;
     let leftovers = Leftovers::watch()?;
     // All output files are opened before the measurement, which can take a minute.
     let json = options.json.as_deref();

@@ -164,11 +164,11 @@ impl CompareOptions {
 pub(crate) fn run(options: &CompareOptions) -> Result<(), Failure> {
     let began = Instant::now();
     output::check_page(options.html.as_deref())?;
-    let is_standard = |path: &Option<PathBuf>| path.as_ref().is_some_and(|p| p.as_os_str() == "-");
-    if is_standard(&options.json) && is_standard(&options.trace) {
-        let reason = "--json and --trace cannot both write to standard output; write a file name for one of them";
-        return Err(Failure::Usage(reason.into()));
-    }
+    output::check_apart([
+        ("--json", options.json.as_deref()),
+        ("--trace", options.trace.as_deref()),
+        ("--html", options.html.as_deref()),
+    ])?;
     let leftovers = Leftovers::watch()?;
     // A suite is a fixed list of scenarios that share a page.
     let suite = suite(&options.scenario);

@@ -83,6 +83,10 @@ fn rate(text: &str) -> Result<BytesPerSecond, String> {
 pub(crate) fn run(options: &PlanOptions) -> Result<(), Failure> {
     let began = Instant::now();
     output::check_page(options.html.as_deref())?;
+    output::check_apart([
+        ("--json", options.json.as_deref()),
+        ("--html", options.html.as_deref()),
+    ])?;
     let planning = Planning {
         script: scenario::find(&options.scenario)?,
         drives: once::find_all(&options.drives, drives::find)?,

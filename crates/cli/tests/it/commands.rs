@@ -1,6 +1,6 @@
 //! The output of the commands, if they are used correctly and incorrectly.
 
-use crate::common::{Scratch, golden, has, in_scratch, run, weir};
+use crate::common::{Scratch, golden, has, in_scratch, run, weir, words};
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -477,6 +477,34 @@ fn a_failed_write_keeps_the_existing_file_and_the_other_results() {
     fs::remove_file(json).unwrap();
     // The incomplete page is removed.
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), before);
+}
+
+#[test]
+fn two_results_in_the_same_file_are_refused() {
+    let scratch = Scratch::new();
+    scratch.file("old", "old");
+    std::os::unix::fs::symlink("old", scratch.path("link")).unwrap();
+    let refused = |options: &str, of: &str| {
+        let said = run(&scratch, &format!("compare contract {options}")).ended(2);
+        let [first, second, file] = *words(of) else {
+            unreachable!("{of}");
+        };
+        has(
+            &said.err,
+            &format!(
+                "error: {first} and {second} cannot both write to {file}; write another file name for one of them\n"
+            ),
+        );
+    };
+    refused("--json new --html ./new", "--json --html ./new");
+    refused("--json old --trace link", "--json --trace link");
+    refused("--html link --trace link", "--trace --html link");
+    assert_eq!(fs::read_to_string(scratch.path("old")).unwrap(), "old");
+    assert!(!scratch.path("new").exists());
+    let line = "demo --on sim --seconds 1 --html weir.html --json weir.html";
+    run(&scratch, line).ended(2);
+    let line = "demo --on sim --seconds 1 --html /dev/null --json /dev/null";
+    run(&scratch, line).ended(0);
 }
 
 #[test]

@@ -149,6 +149,10 @@ impl DemoOptions {
 pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     // The page is always written, so it must not replace the table on standard output.
     output::check_page(Some(&options.html))?;
+    output::check_apart([
+        ("--json", options.json.as_deref()),
+        ("--html", Some(&options.html)),
+    ])?;
     let leftovers = Leftovers::watch()?;
     let live = |storage| LiveServers {
         storage,
