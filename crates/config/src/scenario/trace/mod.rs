@@ -12,8 +12,10 @@ use crate::file;
 use crate::os_error;
 use crate::problem::Problem;
 use builder::TraceBuilder;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_core::Op;
@@ -119,7 +121,7 @@ impl TraceFiles {
         from: &str,
         options: &TraceOptions,
     ) -> Result<Arc<Trace>, Problem> {
-        let is_there = |path: &Path| path.exists() || of_processor(path, 0).exists();
+        let is_there = |path: &Path| path.exists() || !of_processors(path).is_empty();
         let path = file::beside(name, Path::new(from), is_there);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (path, options.clone());
@@ -155,17 +157,37 @@ fn parts(path: &Path) -> Result<Vec<PathBuf>, Problem> {
     let processor = name.rsplit_once(PER_PROCESSOR);
     if let Some((all, number)) = processor
         && number.parse::<u32>().is_ok()
-        && (of_processor(Path::new(all), 0).exists() && of_processor(Path::new(all), 1).exists())
+        && of_processors(Path::new(all)).len() > 1
     {
         let what = "is the trace of one processor, and others exist".to_owned();
         let help = format!("write {all} to play the traces of all processors");
         return Err(Problem::new(&name, (0, 0), "", what, &help));
     }
-    if path.exists() || !of_processor(path, 0).exists() {
+    let all = of_processors(path);
+    if path.exists() || all.is_empty() {
         return Ok(vec![path.to_owned()]);
     }
-    let all = (0..).map(|number| of_processor(path, number));
-    Ok(all.take_while(|path| path.exists()).collect())
+    Ok(all)
+}
+
+/// Returns the traces of all processors, in the order of the processors. Numbers can be missing,
+/// because `blktrace` writes no file for a processor that is offline.
+fn of_processors(path: &Path) -> Vec<PathBuf> {
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let entries = fs::read_dir(directory.unwrap_or(Path::new("."))).into_iter();
+    let mut start = path.file_name().unwrap_or_default().to_owned();
+    start.push(PER_PROCESSOR);
+    let number = |entry: &fs::DirEntry| -> Option<u32> {
+        let name = entry.file_name();
+        let number = name.as_bytes().strip_prefix(start.as_bytes())?;
+        str::from_utf8(number).ok()?.parse().ok()
+    };
+    let numbers = entries.flatten().flatten().filter_map(|e| number(&e));
+    let numbers: BTreeSet<u32> = numbers.collect();
+    let all = numbers.into_iter().map(|n| of_processor(path, n));
+    all.filter(|path| path.exists()).collect()
 }
 
 /// Returns the name of the trace of one processor, as `blktrace` writes it.

@@ -329,6 +329,25 @@ fn a_damaged_trace_is_refused_with_its_byte() {
 }
 
 #[test]
+fn a_trace_of_a_processor_that_is_offline_can_be_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("disk");
+    for (number, sector) in [(1, 8), (3, 16), (10, 24)] {
+        let bytes = event(true, u64::from(number), sector, 4096, WRITE | QUEUE);
+        std::fs::write(of_processor(&base, number), bytes).unwrap();
+    }
+    let play = |path: &Path| {
+        let files = TraceFiles::default();
+        files.get(path.to_str().unwrap(), "", &TraceOptions::default())
+    };
+    let trace = play(&base).unwrap();
+    let write = |sector: u64| (Op::Write, sector * 512, 4096);
+    assert_eq!(ranges(&trace), [write(8), write(16), write(24)]);
+    let said = play(&of_processor(&base, 3)).unwrap_err().to_string();
+    assert!(said.contains("and others exist"), "{said}");
+}
+
+#[test]
 fn traces_of_processors_are_merged_and_one_of_several_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("disk");
