@@ -53,6 +53,9 @@ mke2fs -q /dev/loop0; mount -t ext4 /dev/loop0 /run/d
 try mounted $confirmed
 umount /run/d
 try signature --policy none
+losetup -d /dev/loop0; losetup -r /dev/loop0 /run/disk
+try read-only $confirmed
+losetup -d /dev/loop0; losetup /dev/loop0 /run/disk
 umount /sys/fs/cgroup; try groups $confirmed; mount -t cgroup2 cg /sys/fs/cgroup
 try played $confirmed --policy bfq --policy io.cost --policy io.latency --json /out/records --trace /out/states
 echo "settings: $(cat /sys/block/loop0/queue/scheduler) $(ls -d /sys/fs/cgroup/weir-* 2>/dev/null) $(ls /sys/kernel/debug/tracing/instances)"
@@ -126,6 +129,10 @@ fn linux_plays_on_a_loop_device_and_refuses_before_the_first_run() {
         ),
         ("mounted", "is mounted"),
         ("signature", "/dev/loop0 contains ext"),
+        (
+            "read-only",
+            "/dev/loop0 cannot be written: the device is read-only",
+        ),
         ("groups", "groups require cgroups of version 2"),
     ] {
         let (said, after) = attempt(name);

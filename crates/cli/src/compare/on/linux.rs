@@ -205,8 +205,11 @@ impl TestDevice {
             ));
         }
         // A scenario that only reads may use any device that is not in use.
-        if !plan.jobs.writes || self.destroy {
+        if !plan.jobs.writes {
             return Ok(());
+        }
+        if self.destroy {
+            return writable(&self.path, self.is_block);
         }
         let what = match &self.signature {
             Some(what) => format!("{shown} contains {what}, which the scenario would overwrite"),
@@ -273,6 +276,27 @@ fn unused(path: &Path, is_block: bool) -> Result<(), String> {
     opened
         .map(drop)
         .map_err(|e| format!("it is in use or cannot be opened: {e}"))
+}
+
+/// Refuses a device or file that cannot be written. It is not opened for writing, because udev
+/// examines a device again when such a descriptor is closed.
+fn writable(path: &Path, is_block: bool) -> Result<(), String> {
+    let shown = path.display();
+    let refuse = |why: &dyn std::fmt::Display| {
+        format!("the scenario writes, but {shown} cannot be written: {why}")
+    };
+    if is_block {
+        let files = FileTree::default();
+        let number = files.number(&path.to_string_lossy());
+        let number = number.map_err(|e| refuse(&e))?;
+        // The kernel sets this flag for `losetup --read-only` and `blockdev --setro`, for example.
+        let flag = files.read(&format!("/sys/dev/block/{number}/ro"));
+        if flag.is_ok_and(|flag| flag.trim() == "1") {
+            return Err(refuse(&"the device is read-only"));
+        }
+    }
+    let (access, flags) = (rustix::fs::Access::WRITE_OK, rustix::fs::AtFlags::EACCESS);
+    rustix::fs::accessat(rustix::fs::CWD, path, access, flags).map_err(|e| refuse(&e))
 }
 
 /// Returns the content of a device according to `blkid`: a file system, a member of a volume, or a
