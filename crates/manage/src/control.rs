@@ -147,6 +147,9 @@ struct ControlState {
     versions: Versions,
     run: u64,
     last: u64,
+    /// The refusal of all changes once the server was handed over. The configuration file and the
+    /// audit file belong to another process then, so that this process must not touch them.
+    ended: Option<RequestRefusal>,
 }
 
 /// The configuration of each table, by kind and name.
@@ -207,6 +210,7 @@ impl ChangeControl {
             versions: BTreeMap::new(),
             // Two runs of the server do not start in the same millisecond.
             run: now_ms(),
+            ended: None,
         };
         let published = inner.publish().ok_or("the server has ended")?;
         Ok(Self {
@@ -236,8 +240,13 @@ impl ChangeControl {
         lock_until(&self.server, begun + patience.storage)?.take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, ControlState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits for changes in progress. Refuses if the server was handed over in the meantime.
+    fn lock_for_change(&self) -> Result<MutexGuard<'_, ControlState>, RequestRefusal> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        match &inner.ended {
+            Some(refusal) => Err(refusal.clone()),
+            None => Ok(inner),
+        }
     }
 
     /// Makes edits, all of them or none.
@@ -301,40 +310,55 @@ impl ChangeControl {
         self.make("reload", how, |inner| inner.reload(how))
     }
 
-    /// Hands the server over to a process that `start` starts. Nothing can be changed meanwhile.
-    /// The audit file has a record of the beginning, and one of a failure. A success cannot be
-    /// recorded, because the audit file belongs to the successor by then.
+    /// Hands the server over to a process that `start` starts. Nothing can be changed meanwhile, and
+    /// nothing after a success. The audit file has a record of the beginning, and one of a failure.
+    /// A success cannot be recorded, because the audit file belongs to the successor by then.
     pub(crate) fn upgrade(
         &self,
         by: &str,
         start: impl FnOnce() -> std::io::Result<Successor>,
     ) -> Result<(Successor, UpgradeReport), UpgradeError> {
-        let mut inner = self.lock();
+        self.hand_over(by, |server, source| {
+            let successor = start().map_err(|error| {
+                UpgradeError::Unsupported(weir_config::os_error::message(&error))
+            })?;
+            let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
+            let server = server.as_mut().ok_or(UpgradeError::Ended)?;
+            server.hand_over(successor, source)
+        })
+    }
+
+    /// Hands the server over with `hand_over`, while no change can be made.
+    fn hand_over<T>(
+        &self,
+        by: &str,
+        hand_over: impl FnOnce(&SharedServer, &ConfigSource) -> Result<T, UpgradeError>,
+    ) -> Result<T, UpgradeError> {
+        let refused = |refused: RequestRefusal| UpgradeError::Unsupported(refused.refusal.error);
+        // The lock is held all the time, so that a change cannot be made that the successor does
+        // not know.
+        let mut inner = self.lock_for_change().map_err(refused)?;
         let how = ChangeContext {
             by: by.to_owned(),
             ..ChangeContext::default()
         };
         if let Some(audit) = &mut inner.audit {
-            begin_upgrade(audit, &how)
-                .map_err(|refused| UpgradeError::Unsupported(refused.refusal.error))?;
+            begin_upgrade(audit, &how).map_err(refused)?;
         }
         let source = ConfigSource {
             text: inner.text.clone(),
             file: inner.file.as_ref().map(|file| file.path().to_owned()),
             file_text: inner.file.as_ref().map(|file| file.text.clone()),
         };
-        // The lock is held all the time, so that a change cannot be made that the successor does
-        // not know.
-        let upgraded = start()
-            .map_err(|error| UpgradeError::Unsupported(weir_config::os_error::message(&error)))
-            .and_then(|successor| {
-                let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
-                let server = server.as_mut().ok_or(UpgradeError::Ended)?;
-                server.hand_over(successor, &source)
-            });
+        let upgraded = hand_over(&self.server, &source);
         if let (Some(audit), Err(error)) = (&mut inner.audit, &upgraded) {
             let refused = Err(RequestRefusal::conflict(error.to_string()));
             audit.record(audit_record(UPGRADE, &how, &refused));
+        }
+        match &upgraded {
+            Ok(_) => inner.end(RequestRefusal::handed_over()),
+            Err(UpgradeError::Lost) => inner.end(RequestRefusal::ending()),
+            Err(_) => {}
         }
         upgraded
     }
@@ -346,7 +370,7 @@ impl ChangeControl {
         how: &ChangeContext,
         change: impl FnOnce(&mut ControlState) -> Result<Outcome, RequestRefusal>,
     ) -> Result<Outcome, RequestRefusal> {
-        let mut inner = self.lock();
+        let mut inner = self.lock_for_change()?;
         if how.dry_run {
             return change(&mut inner);
         }
@@ -376,6 +400,12 @@ impl ChangeControl {
 }
 
 impl ControlState {
+    /// Refuses all further changes, and lets go of the files that belong to another process.
+    fn end(&mut self, refusal: RequestRefusal) {
+        self.ended = Some(refusal);
+        (self.file, self.audit) = (None, None);
+    }
+
     fn reload(&mut self, how: &ChangeContext) -> Result<Outcome, RequestRefusal> {
         let Some(file) = &self.file else {
             return Err(RequestRefusal::conflict(
@@ -704,8 +734,7 @@ fn with_server<T>(
     ask: impl FnOnce(&mut LiveServer) -> Result<T, RequestRefusal>,
 ) -> Result<T, RequestRefusal> {
     let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
-    let ending = || RequestRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
-    ask(server.as_mut().ok_or_else(ending)?)
+    ask(server.as_mut().ok_or_else(RequestRefusal::ending)?)
 }
 
 /// A refusal because the configuration file cannot be written.
@@ -769,20 +798,32 @@ fn changed(was: &ConfigTables, now: &ConfigTables) -> BTreeSet<(&'static str, St
 mod tests {
     use super::*;
 
-    /// The server must be able to end although the file system of the configuration, or of a
-    /// volume, hangs.
-    #[test]
-    fn a_hanging_change_does_not_keep_the_server_from_ending() {
-        let path = std::env::temp_dir().join(format!("weir-control-{}.sock", std::process::id()));
-        let text = format!("listen.nbd = [\"unix:{}\"]\n[drive.d]\n", path.display());
+    /// Starts a server with a socket of this name, and with further lines of its configuration.
+    fn control(name: &str, lines: &str, file: Option<PathBuf>) -> ChangeControl {
+        let socket = format!("weir-control-{name}-{}.sock", std::process::id());
+        let socket = std::env::temp_dir().join(socket);
+        let text = format!(
+            "listen.nbd = [\"unix:{}\"]\n{lines}[drive.d]\n",
+            socket.display()
+        );
+        if let Some(file) = &file {
+            std::fs::write(file, &text).unwrap();
+        }
         let config = weir_config::parse("", &text).unwrap();
         let server = LiveServer::start(&config, &weir_serve::ServerOptions::default()).unwrap();
         let source = ConfigSource {
             text,
-            file: None,
+            file,
             file_text: None,
         };
-        let control = ChangeControl::new(server, source).unwrap();
+        ChangeControl::new(server, source).unwrap()
+    }
+
+    /// The server must be able to end although the file system of the configuration, or of a
+    /// volume, hangs.
+    #[test]
+    fn a_hanging_change_does_not_keep_the_server_from_ending() {
+        let control = control("hanging", "", None);
         let (of_file, of_server) = (
             control.inner.lock().unwrap(),
             control.server.lock().unwrap(),
@@ -797,5 +838,64 @@ mod tests {
         drop(of_file);
         let refused = control.change(&[], &ChangeContext::default()).unwrap_err();
         assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    /// The files belong to the successor after a hand-over, which can have written them since.
+    #[test]
+    fn a_change_that_waits_for_a_hand_over_is_refused_and_touches_no_file() {
+        let base = std::env::temp_dir().join(format!("weir-handed-{}", std::process::id()));
+        std::fs::create_dir(&base).unwrap();
+        let [file, audit, new] =
+            ["c.toml", "audit.jsonl", ".c.toml.weir-new"].map(|name| base.join(name));
+        let lines = format!(
+            "manage.socket = \"{}\"\nmanage.audit_file = \"{}\"\n",
+            base.join("m.sock").display(),
+            audit.display()
+        );
+        let control = control("handed", &lines, Some(file.clone()));
+        let edits = |tenant: &str| {
+            [Edit {
+                key: ["tenant", tenant, "drive"].map(str::to_owned).to_vec(),
+                value: "d".into(),
+            }]
+        };
+        let how = ChangeContext::default();
+        let files = [&file, &audit, &new];
+        let contents = || files.map(|file| std::fs::read_to_string(file).unwrap());
+        // A failed upgrade refuses no change.
+        let failed = control.hand_over("", |_, _| Err::<(), _>(UpgradeError::Ended));
+        assert!(matches!(failed, Err(UpgradeError::Ended)), "{failed:?}");
+        assert!(control.change(&edits("a"), &how).unwrap().change.saved);
+        let (waiting, before) = std::thread::scope(|scope| {
+            let handed = control.hand_over("", |_, _| {
+                std::fs::write(&new, "of the successor").unwrap();
+                let waiting = scope.spawn(|| control.change(&edits("b"), &how));
+                Ok((waiting, contents()))
+            });
+            let (waiting, before) = handed.unwrap();
+            (waiting.join().unwrap(), before)
+        });
+        let dry_run = ChangeContext {
+            dry_run: true,
+            ..how.clone()
+        };
+        for refused in [
+            waiting,
+            control.change(&edits("c"), &how),
+            control.change(&edits("c"), &dry_run),
+            control.undo(None, &how),
+            control.reload(&how),
+        ] {
+            assert_eq!(refused.unwrap_err(), RequestRefusal::handed_over());
+        }
+        let again = control.hand_over("", |_, _| Ok(())).unwrap_err();
+        assert!(again.to_string().contains("another process"), "{again}");
+        assert_eq!(contents(), before);
+        let none = Patience {
+            file: Duration::ZERO,
+            storage: Duration::ZERO,
+        };
+        assert!(control.take(none).unwrap().shutdown());
+        std::fs::remove_dir_all(base).unwrap();
     }
 }

@@ -55,6 +55,17 @@ impl RequestRefusal {
         Self::new(StatusCode::NOT_FOUND, format!("unknown {what}"))
     }
 
+    /// The refusal of a change that arrives while the server ends.
+    pub(crate) fn ending() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the server is ending")
+    }
+
+    /// The refusal of a change or an upgrade by a process whose successor serves.
+    pub(crate) fn handed_over() -> Self {
+        let error = "another process serves now; repeat the request";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error)
+    }
+
     pub(crate) fn conflict(error: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, error)
     }

@@ -4,7 +4,6 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use axum::http::StatusCode;
 use tokio::sync::{Notify, oneshot};
 
 use crate::api::Upgraded;
@@ -29,6 +28,8 @@ struct WaitingRequests {
     /// `None` if the program does not carry out upgrades.
     notify: Option<Callback>,
     waiting: Vec<WaitingRequest>,
+    /// True once another process has taken over, so that no result follows.
+    is_handed_over: bool,
 }
 
 struct WaitingRequest {
@@ -50,6 +51,9 @@ impl UpgradeRequests {
         let (result, waits) = oneshot::channel();
         {
             let mut requests = self.lock();
+            if requests.is_handed_over {
+                return Err(RequestRefusal::handed_over());
+            }
             let Some(notify) = &requests.notify else {
                 return Err(RequestRefusal::conflict(
                     "this server cannot be upgraded, because no program runs it that could start another",
@@ -60,9 +64,7 @@ impl UpgradeRequests {
             notify();
             requests.waiting.push(WaitingRequest { by, result });
         }
-        let ended = "the server ends";
-        let ended = |_| RequestRefusal::new(StatusCode::SERVICE_UNAVAILABLE, ended);
-        waits.await.map_err(ended)?
+        waits.await.map_err(|_| RequestRefusal::ending())?
     }
 
     /// Returns the clients that wait for the result of an upgrade, or `None` if there are none.
@@ -78,10 +80,15 @@ impl UpgradeRequests {
 
     /// Passes the result of an upgrade to all requests that wait for it.
     pub(crate) fn answer(&self, result: &UpgradeResult) {
+        let waiting = {
+            let mut requests = self.lock();
+            requests.is_handed_over = result.is_ok();
+            std::mem::take(&mut requests.waiting)
+        };
         if result.is_ok() {
             self.handed_over.notify_one();
         }
-        for waiting in std::mem::take(&mut self.lock().waiting) {
+        for waiting in waiting {
             // The client may have disconnected.
             let _ = waiting.result.send(result.clone());
         }
