@@ -259,6 +259,7 @@ impl ChangeControl {
             inner.check(how)?;
             let mut document = inner.document.clone();
             let back = edit(&mut document, edits)?;
+            inner.check_policies(&document, how)?;
             let text = document.to_string();
             let saved = inner.saved(how.save, &text, |document| edit(document, edits).map(drop))?;
             let planned = PlannedChange {
@@ -290,6 +291,7 @@ impl ChangeControl {
             let back = back.clone();
             let mut document = inner.document.clone();
             let replaced = put_back(&mut document, &back, number)?;
+            inner.check_policies(&document, how)?;
             let text = document.to_string();
             let saved = inner.saved(save, &text, |document| {
                 put_back(document, &back, number).map(drop)
@@ -568,6 +570,21 @@ impl ControlState {
             }
             TableState::Present | TableState::Unchanged(_) => Ok(()),
         }
+    }
+
+    /// Checks that a client with fewer rights than the server names no file of a policy. This must
+    /// come before the document is read as a configuration, which reads the file.
+    fn check_policies(
+        &self,
+        document: &ConfigDocument,
+        how: &ChangeContext,
+    ) -> Result<(), RequestRefusal> {
+        if !how.confined {
+            return Ok(());
+        }
+        with_server(&self.server, |server| {
+            reach::check_policies(server.config(), &self.document, document)
+        })
     }
 
     /// Returns the new text of the file if the change is to be saved, and `None` otherwise.

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use weir_config::{Problem, Server, Storage, Volume};
 
 use crate::audit;
+use crate::document::ConfigDocument;
 use crate::error::RequestRefusal;
 
 /// The permitted storage: all paths at or below the listed ones, and all that root or the server's
@@ -71,10 +72,7 @@ impl Reach {
         if problems.is_empty() {
             return Ok(());
         }
-        Err(RequestRefusal {
-            status: StatusCode::FORBIDDEN,
-            ..RequestRefusal::problems(&problems)
-        })
+        Err(forbidden(&problems))
     }
 
     fn permits(&self, path: &Path) -> bool {
@@ -131,10 +129,46 @@ pub(crate) fn check_certificates(running: &Server, config: &Server) -> Result<()
     let message = "can be changed only by root and the server's own user".to_owned();
     let help = "change it in the configuration file, and reload the server".to_owned();
     let problem = config.problem("listen.tls", message, Some(help));
-    Err(RequestRefusal {
+    Err(forbidden(&[problem]))
+}
+
+/// Checks that a document names only those files of policies that the document in force names.
+/// Otherwise, a client could make the server read any file, whose text the problems quote. The file
+/// is not opened, so that the result does not depend on it.
+///
+/// # Errors
+/// Returns 403, with a problem for each drive whose policy is another file.
+pub(crate) fn check_policies(
+    running: &Server,
+    in_force: &ConfigDocument,
+    document: &ConfigDocument,
+) -> Result<(), RequestRefusal> {
+    let drives = document.tables("drive").into_iter();
+    let problems: Vec<Problem> = drives
+        .filter_map(|(drive, words)| {
+            let key = ["drive", &drive, "policy"].map(str::to_owned);
+            let policy = words.get("policy")?.as_str()?;
+            let is_named = in_force.get(&key).is_some_and(|named| named == policy);
+            if is_named || !weir_config::policy::is_file(policy) {
+                return None;
+            }
+            let message = "a file can be named only by root and the server's own user".to_owned();
+            let help = "use a policy that `weir policies` lists".to_owned();
+            Some(running.problem(&key.join("."), message, Some(help)))
+        })
+        .collect();
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(forbidden(&problems))
+}
+
+/// A refusal with these problems, because the client has fewer rights than the server.
+fn forbidden(problems: &[Problem]) -> RequestRefusal {
+    RequestRefusal {
         status: StatusCode::FORBIDDEN,
-        ..RequestRefusal::problems(&[problem])
-    })
+        ..RequestRefusal::problems(problems)
+    }
 }
 
 /// Returns the directories of the volumes' files, except the root directory, which would permit
@@ -235,5 +269,25 @@ mod tests {
         let mut later = none;
         later.include(&config("", &["file = \"/etc/shadow\""]));
         assert!(named(&later, "file = \"/etc/shadow\""));
+    }
+
+    #[test]
+    fn only_the_policy_file_in_force_can_be_named() {
+        let named = |policy: &str| {
+            let drives = format!("[drive.d]\n{policy}\n[drive.other]\npolicy = \"o.toml\"\n");
+            ConfigDocument::parse(&drives).unwrap()
+        };
+        let in_force = named("policy = \"/etc/weir/d.toml\"");
+        for (policy, is_permitted) in [
+            ("", true),
+            ("policy = \"bfq + io.latency\"", true),
+            ("policy = \"/etc/weir/d.toml\"", true),
+            ("policy = \"/etc/weir/../shadow\"", false),
+            ("policy = \"other/d\"", false),
+            ("policy = \"o.toml\"", false),
+        ] {
+            let checked = check_policies(&config("", &[]), &in_force, &named(policy));
+            assert_eq!(checked.is_ok(), is_permitted, "{policy}: {checked:?}");
+        }
     }
 }

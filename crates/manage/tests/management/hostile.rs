@@ -54,6 +54,31 @@ fn clients_name_storage_only_where_it_is_permitted() {
     let tls = serde_json::json!({ "edits": [{ "key": ["listen", "tls"], "value": files }] });
     let answer = ask("POST /v1/changes", &tls);
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    // Nor may it read any file as a policy, because problems quote the file. The refusal does not
+    // tell whether the file exists. A change in memory only has the server check a second text.
+    site.send(
+        "PATCH",
+        "/v1/volumes/alpha?save=false",
+        &serde_json::json!({ "share": 7 }),
+    );
+    std::fs::write(site.path("secret"), "root:secret").unwrap();
+    for name in ["secret", "missing"] {
+        let policy = serde_json::json!({ "policy": site.path(name) });
+        let edit = serde_json::json!({ "key": ["drive"], "value": { "fast": &policy } });
+        for (line, body) in [
+            ("PATCH /v1/drives/fast", &policy),
+            ("PATCH /v1/drives/fast?dry_run=true", &policy),
+            ("POST /v1/changes", &serde_json::json!({ "edits": [edit] })),
+        ] {
+            let answer = ask(line, body);
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+            assert!(
+                answer.contains("drive.fast.policy: a file can be named"),
+                "{answer}"
+            );
+            assert!(!answer.contains("secret:"), "{answer}");
+        }
+    }
     // A client must not extend its own rights by changing manage.storage.
     let everything =
         serde_json::json!({ "edits": [{ "key": ["manage", "storage"], "value": ["/"] }] });
