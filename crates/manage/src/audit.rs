@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
-use weir_config::trusted::Dir;
+use weir_config::trusted::{Dir, Untrusted};
 
 use crate::api::Change;
 use crate::error::RequestRefusal;
@@ -87,6 +87,11 @@ impl AuditLog {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
+        if let Err(error) = directory.metadata(&name)
+            && error.kind() == io::ErrorKind::NotFound
+        {
+            check_directory(&directory)?;
+        }
         let file = directory.create(&name, 0o600)?;
         let (is_torn, newer) = read(&file)?;
         changes.extend(newer);
@@ -155,6 +160,25 @@ impl AuditLog {
         self.size = 0;
         directory.sync()
     }
+}
+
+/// Checks that a file that this process creates in a directory could be opened again. In a directory
+/// that several users can change, only the files of the directory's owner can be.
+fn check_directory(directory: &Dir) -> io::Result<()> {
+    let (owner, expected) = (directory.owner().0, rustix::process::geteuid().as_raw());
+    if directory.is_trusted() || owner == expected {
+        return Ok(());
+    }
+    let path = directory.path().to_owned();
+    Err(match owner {
+        0 => Untrusted::Shared(path).into(),
+        owner => Untrusted::Owner {
+            path,
+            owner,
+            expected,
+        }
+        .into(),
+    })
 }
 
 /// Returns the path of the predecessor of an audit file.
@@ -283,6 +307,22 @@ mod tests {
         log.check().unwrap();
         let (_, changes) = AuditLog::open(&path, 64 << 10).unwrap();
         assert_eq!(changes.len(), 1, "the change before is not lost");
+        std::fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_opened_again_is_not_created() {
+        // Only root can give a directory to another user.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let base = std::env::temp_dir().join(format!("weir-audit-other-{}", std::process::id()));
+        std::fs::create_dir(&base).unwrap();
+        std::os::unix::fs::chown(&base, Some(65_534), None).unwrap();
+        let path = base.join("audit.jsonl");
+        let refused = AuditLog::open(&path, 64 << 10).unwrap_err();
+        assert!(refused.contains("belongs to user 65534"), "{refused}");
+        assert!(!path.exists());
         std::fs::remove_dir_all(base).unwrap();
     }
 }
