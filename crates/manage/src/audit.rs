@@ -2,14 +2,15 @@
 //! and is bounded in size.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use weir_config::trusted::{Dir, Untrusted};
+use weir_config::{Problem, Server, Volume};
 
 use crate::api::Change;
 use crate::error::RequestRefusal;
@@ -181,6 +182,52 @@ fn check_directory(directory: &Dir) -> io::Result<()> {
     })
 }
 
+/// Returns the problem of each of these volumes whose storage is the audit file or its predecessor,
+/// which the server overwrites. Files that exist are compared by their identity as well.
+pub(crate) fn conflicts<'a>(
+    config: &Server,
+    volumes: impl Iterator<Item = &'a Volume>,
+) -> Vec<Problem> {
+    let Some(audit) = &config.manage.audit_file else {
+        return Vec::new();
+    };
+    let own = [audit.clone(), PathBuf::from(earlier(audit))];
+    let own = own.map(|path| (resolved(&path), identity(&path)));
+    let problem = |volume: &'a Volume| {
+        let path = volume.path()?;
+        let (resolved, identity) = (resolved(path), identity(path));
+        let is_own = |(path, number): &(PathBuf, Option<(u64, u64)>)| {
+            *path == resolved || number.is_some() && *number == identity
+        };
+        let what = format!("{} belongs to manage.audit_file", path.display());
+        let help = "use a different file; the server would overwrite the volume's data";
+        own.iter().any(is_own).then(|| Problem {
+            help: Some(help.to_owned()),
+            ..config.storage_problem(volume, what)
+        })
+    };
+    volumes.filter_map(problem).collect()
+}
+
+/// Returns a path without links, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    let at = || {
+        Some(
+            fs::canonicalize(path.parent()?)
+                .ok()?
+                .join(path.file_name()?),
+        )
+    };
+    let whole = fs::canonicalize(path).ok();
+    whole.or_else(at).unwrap_or_else(|| path.to_owned())
+}
+
+/// Returns the device and the number of a file, if it exists.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
 /// Returns the path of the predecessor of an audit file.
 pub(crate) fn earlier(path: impl Into<OsString>) -> OsString {
     let mut path = path.into();
@@ -317,12 +364,45 @@ mod tests {
             return;
         }
         let base = std::env::temp_dir().join(format!("weir-audit-other-{}", std::process::id()));
-        std::fs::create_dir(&base).unwrap();
+        fs::create_dir(&base).unwrap();
         std::os::unix::fs::chown(&base, Some(65_534), None).unwrap();
         let path = base.join("audit.jsonl");
         let refused = AuditLog::open(&path, 64 << 10).unwrap_err();
         assert!(refused.contains("belongs to user 65534"), "{refused}");
         assert!(!path.exists());
-        std::fs::remove_dir_all(base).unwrap();
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn no_volume_can_be_in_the_audit_file() {
+        let base = std::env::temp_dir().join(format!("weir-audit-same-{}", std::process::id()));
+        fs::create_dir(&base).unwrap();
+        let at = |name: &str| base.join(name).display().to_string();
+        std::os::unix::fs::symlink(&base, at("link")).unwrap();
+        fs::write(at("audit"), "").unwrap();
+        fs::hard_link(at("audit"), at("second")).unwrap();
+        for (file, is_own) in [
+            ("audit", true),
+            ("audit.1", true),
+            ("link/audit", true),
+            ("link/audit.1", true),
+            ("second", true),
+            ("audit.2", false),
+        ] {
+            let text = format!(
+                "listen.nbd = [\"127.0.0.1:0\"]\nmanage = {{ socket = \"{}\", audit_file = \"{}\" }}\n[drive.d]\n[volume.v]\ndrive = \"d\"\nfile = \"{}\"\n",
+                at("m.sock"),
+                at("audit"),
+                at(file)
+            );
+            let config = weir_config::parse("", &text).unwrap();
+            let keys: Vec<_> = conflicts(&config, config.volumes.iter())
+                .into_iter()
+                .map(|problem| problem.key)
+                .collect();
+            let expected: &[&str] = if is_own { &["volume.v.file"] } else { &[] };
+            assert_eq!(keys, expected, "{file}");
+        }
+        fs::remove_dir_all(base).unwrap();
     }
 }

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use crate::api::{Change, Edit, JsonTable, Outcome};
 use axum::http::StatusCode;
-use weir_config::DriveRoom;
 use weir_config::units::BytesPerSecond;
+use weir_config::{DriveRoom, Volume};
 use weir_serve::{ConfigSource, LiveServer, Successor, UpgradeError, UpgradeReport};
 
-use crate::audit::{AuditLog, AuditRecord, AuditResult};
+use crate::audit::{self, AuditLog, AuditRecord, AuditResult};
 use crate::document::{ConfigDocument, ReplacedValue};
 use crate::error::RequestRefusal;
 use crate::file::ConfigFile;
@@ -459,6 +459,16 @@ impl ControlState {
                 reach::check_certificates(server.config(), &config)
             })?;
         }
+        let conflicts = with_server(&self.server, |server| {
+            let is_new = |volume: &&Volume| server.config().volume(&volume.name).is_none();
+            Ok(audit::conflicts(
+                &config,
+                config.volumes.iter().filter(is_new),
+            ))
+        })?;
+        if !conflicts.is_empty() {
+            return Err(RequestRefusal::problems(&conflicts));
+        }
         let rooms = rooms(&config);
         let mut outcome = Outcome {
             change: Change {
@@ -883,6 +893,14 @@ mod tests {
         let failed = control.hand_over("", |_, _| Err::<(), _>(UpgradeError::Ended));
         assert!(matches!(failed, Err(UpgradeError::Ended)), "{failed:?}");
         assert!(control.change(&edits("a"), &how).unwrap().change.saved);
+        // No volume can use the audit file.
+        let volume = [Edit {
+            key: ["volume", "v"].map(str::to_owned).to_vec(),
+            value: serde_json::json!({ "drive": "d", "file": audit }),
+        }];
+        let refused = control.change(&volume, &how).unwrap_err();
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(refused.refusal.problems[0].key, "volume.v.file");
         let (waiting, before) = std::thread::scope(|scope| {
             let handed = control.hand_over("", |_, _| {
                 std::fs::write(&new, "of the successor").unwrap();

@@ -45,8 +45,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use weir_serve::places::Peer as Client;
 use weir_serve::{
-    Doors, Explainer, LiveServer, ManagementTls, RefusalReason, Refusals, Successor, UpgradeError,
-    UpgradeReport,
+    Doors, Explainer, LiveServer, ManagementTls, RefusalReason, Refusals, Successor,
+    UpgradeError, UpgradeReport,
 };
 
 pub use weir_serve::ConfigSource;
@@ -142,10 +142,19 @@ pub fn check(config: &weir_config::Server) -> Result<(), StartError> {
     let manage = &config.manage;
     dashboard::check(manage).map_err(StartError::Config)?;
     AccessRules::new(manage, Vec::new()).map_err(StartError::Config)?;
+    check_volumes(config)?;
     if let Some(path) = &manage.audit_file {
         audit::AuditLog::open(path, manage.audit_size).map_err(StartError::Config)?;
     }
     Ok(())
+}
+
+/// Checks that no volume is in the audit file.
+fn check_volumes(config: &weir_config::Server) -> Result<(), StartError> {
+    match audit::conflicts(config, config.volumes.iter()).first() {
+        None => Ok(()),
+        Some(problem) => Err(StartError::Config(problem.to_string())),
+    }
 }
 
 impl Management {
@@ -186,6 +195,7 @@ impl Management {
         let manage = &server.config().manage;
         // A wrong configuration must refuse the start, so that it is checked first.
         dashboard::check(manage).map_err(StartError::Config)?;
+        check_volumes(server.config())?;
         let access = AccessRules::new(manage, ports).map_err(StartError::Config)?;
         let watcher = Arc::new(Watcher::new(server.watch()));
         let explainer = server.explainer();
