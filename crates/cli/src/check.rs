@@ -37,10 +37,11 @@ pub(crate) fn run(options: &CheckOptions) -> Result<(), Failure> {
         output::print_message(&format!("warning: {warning}"));
     }
     let Preflight {
-        findings,
+        mut findings,
         storages,
         running,
     } = preflight(&config);
+    findings.extend(weir_manage::preflight(&config));
     // A problem is only a warning if it is specific to this user, or if it is caused by a server
     // that may be the one for which the file is meant.
     for Finding { problem, certain } in &findings {

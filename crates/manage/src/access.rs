@@ -122,12 +122,22 @@ pub(crate) struct AccessRules {
 impl AccessRules {
     /// Reads the access rules of the configuration. Makes the token if its file does not exist.
     pub(crate) fn new(manage: &Manage, ports: Vec<u16>) -> Result<Self, String> {
+        let token = manage.token_file.as_deref().map(token);
+        Ok(Self {
+            token: token.transpose()?,
+            ports,
+            ..Self::of_roles(manage)?
+        })
+    }
+
+    /// Reads the roles of the configuration, without the token.
+    pub(crate) fn of_roles(manage: &Manage) -> Result<Self, String> {
         let mut users = own_users().to_vec();
         for id in &manage.users {
-            users.push(number(id, "user", "/etc/passwd")?);
+            users.push(user(id, "manage.users")?);
         }
         let groups = manage.groups.iter();
-        let groups = groups.map(|id| number(id, "group", "/etc/group"));
+        let groups = groups.map(|id| group(id, "manage.groups"));
         let admins = RoleMembers {
             users,
             groups: groups.collect::<Result<_, String>>()?,
@@ -136,19 +146,18 @@ impl AccessRules {
         let mut readers = RoleMembers::default();
         for allow in &manage.read_only {
             match allow {
-                Allow::User(id) => readers.users.push(number(id, "user", "/etc/passwd")?),
-                Allow::Group(id) => readers.groups.push(number(id, "group", "/etc/group")?),
+                Allow::User(id) => readers.users.push(user(id, "manage.read_only")?),
+                Allow::Group(id) => readers.groups.push(group(id, "manage.read_only")?),
                 Allow::Certificate(name) => readers.names.push(name.clone()),
                 // The configuration refuses addresses, which do not identify a client.
                 Allow::Address(_) => {}
             }
         }
-        let token = manage.token_file.as_deref().map(token).transpose()?;
         Ok(Self {
             admins,
             readers,
-            token,
-            ports,
+            token: None,
+            ports: Vec::new(),
         })
     }
 
@@ -290,18 +299,28 @@ fn is_equal(a: &[u8], b: &[u8]) -> bool {
 
 /// Returns the token in a file, which is created if it does not exist.
 fn token(path: &Path) -> Result<String, String> {
-    let refused = |what: &str, error: &io::Error| {
-        let reason = weir_config::os_error::message(error);
-        format!(
-            "manage.token_file: cannot {what} {}: {reason}",
-            path.display()
-        )
-    };
+    match existing_token(path)? {
+        Some(token) => Ok(token),
+        None => made(path).map_err(|error| refused_token("create", path, &error)),
+    }
+}
+
+fn refused_token(what: &str, path: &Path, error: &io::Error) -> String {
+    let reason = weir_config::os_error::message(error);
+    format!(
+        "manage.token_file: cannot {what} {}: {reason}",
+        path.display()
+    )
+}
+
+/// Returns the token in a file, or `None` if the file does not exist.
+///
+/// # Errors
+/// The file cannot be read, or does not contain a token.
+pub(crate) fn existing_token(path: &Path) -> Result<Option<String>, String> {
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return made(path).map_err(|e| refused("create", &e));
-        }
-        found => found.map_err(|error| refused("read", &error))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(|error| refused_token("read", path, &error))?,
     };
     let (_, text) = weir_config::file_text(path).map_err(|problems| {
         let why: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
@@ -323,7 +342,7 @@ fn token(path: &Path) -> Result<String, String> {
             path.display()
         ));
     }
-    Ok(token.to_owned())
+    Ok(Some(token.to_owned()))
 }
 
 /// Makes a random token and writes it to a new file.
@@ -348,10 +367,20 @@ fn made(path: &Path) -> io::Result<String> {
     Ok(token)
 }
 
-/// Returns the id of a user or group, from the system's table if it is given by name.
-fn number(id: &Id, kind: &str, table: &str) -> Result<u32, String> {
-    weir_serve::number(id, kind, table)
-        .map_err(|(what, help)| format!("manage.{kind}s: {what}; {help}"))
+/// Returns the id of a user, from the system's table if it is given by name. `key` is the key that
+/// contains the user.
+fn user(id: &Id, key: &str) -> Result<u32, String> {
+    number(id, key, ["user", "/etc/passwd"])
+}
+
+/// Returns the id of a group, from the system's table if it is given by name. `key` is the key that
+/// contains the group.
+fn group(id: &Id, key: &str) -> Result<u32, String> {
+    number(id, key, ["group", "/etc/group"])
+}
+
+fn number(id: &Id, key: &str, [kind, table]: [&str; 2]) -> Result<u32, String> {
+    weir_serve::number(id, kind, table).map_err(|(what, help)| format!("{key}: {what}; {help}"))
 }
 
 #[cfg(test)]

@@ -72,12 +72,7 @@ impl AuditLog {
     /// # Errors
     /// Returns the problem and what to do.
     pub(crate) fn open(path: &Path, size: u64) -> Result<(Self, Vec<Change>), String> {
-        Self::opened(path, size).map_err(|error| {
-            let (path, error) = (path.display(), weir_config::os_error::message(&error));
-            format!(
-                "manage.audit_file: cannot open {path}: {error}; use a file in a directory of the server's user"
-            )
-        })
+        Self::opened(path, size).map_err(|error| cannot_open(path, &error))
     }
 
     fn opened(path: &Path, size: u64) -> io::Result<(Self, Vec<Change>)> {
@@ -161,6 +156,31 @@ impl AuditLog {
         self.size = 0;
         directory.sync()
     }
+}
+
+fn cannot_open(path: &Path, error: &io::Error) -> String {
+    let (path, error) = (path.display(), weir_config::os_error::message(error));
+    format!(
+        "manage.audit_file: cannot open {path}: {error}; use a file in a directory of the server's user"
+    )
+}
+
+/// Checks whether the audit file could be opened, without creating it.
+///
+/// # Errors
+/// Returns the error that [`AuditLog::open`] would return for this user.
+pub(crate) fn check(path: &Path) -> Result<(), String> {
+    let checked = Dir::of_file(path).and_then(|(directory, name)| {
+        match directory.read(&earlier(&name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        match directory.read(&name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => check_directory(&directory),
+            found => found.map(drop),
+        }
+    });
+    checked.map_err(|error| cannot_open(path, &error))
 }
 
 /// Checks that a file that this process creates in a directory could be opened again. In a directory
@@ -369,6 +389,7 @@ mod tests {
         let path = base.join("audit.jsonl");
         let refused = AuditLog::open(&path, 64 << 10).unwrap_err();
         assert!(refused.contains("belongs to user 65534"), "{refused}");
+        assert_eq!(check(&path).unwrap_err(), refused);
         assert!(!path.exists());
         fs::remove_dir_all(base).unwrap();
     }

@@ -45,7 +45,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use weir_serve::places::Peer as Client;
 use weir_serve::{
-    Doors, Explainer, LiveServer, ManagementTls, RefusalReason, Refusals, Successor,
+    Doors, Explainer, Finding, LiveServer, ManagementTls, RefusalReason, Refusals, Successor,
     UpgradeError, UpgradeReport,
 };
 
@@ -147,6 +147,40 @@ pub fn check(config: &weir_config::Server) -> Result<(), StartError> {
         audit::AuditLog::open(path, manage.audit_size).map_err(StartError::Config)?;
     }
     Ok(())
+}
+
+/// Returns the obstacles to [`Management::start`] with a configuration, without creating anything.
+/// Files that only the server's user may open are not certain obstacles.
+pub fn preflight(config: &weir_config::Server) -> Vec<Finding> {
+    let manage = &config.manage;
+    let token = manage.token_file.as_deref().map(access::existing_token);
+    let finding = |(error, certain): (String, bool)| {
+        // Each error begins with its key.
+        let (key, message) = error.split_once(": ").unwrap_or(("manage", &error));
+        let problem = config.problem(key, message.to_owned(), None);
+        Finding { problem, certain }
+    };
+    let errors = [
+        (dashboard::check(manage).err(), true),
+        (AccessRules::of_roles(manage).err(), true),
+        (token.and_then(Result::err), false),
+        (
+            manage
+                .audit_file
+                .as_deref()
+                .and_then(|path| audit::check(path).err()),
+            false,
+        ),
+    ];
+    let errors = errors
+        .into_iter()
+        .filter_map(|(error, certain)| Some((error?, certain)));
+    let conflicts = audit::conflicts(config, config.volumes.iter()).into_iter();
+    let conflicts = conflicts.map(|problem| Finding {
+        problem,
+        certain: true,
+    });
+    errors.map(finding).chain(conflicts).collect()
 }
 
 /// Checks that no volume is in the audit file.

@@ -112,7 +112,7 @@ const BUDGETS: [CrateBudget; 15] = [
     budget("csi", [3_381, 2_803, 0, 0, 0]),
     budget("lab", [9_872, 7_127, 0, 0, 0]),
     budget("linux", [9_990, 7_402, 0, 0, 0]),
-    budget("manage", [8_201, 5_384, 25, 18, 0]),
+    budget("manage", [8_298, 5_444, 25, 18, 0]),
     budget("measure", [8_004, 5_859, 0, 0, 0]),
     budget("model", [9_463, 5_804, 0, 0, 0]),
     budget("python", [931, 931, 0, 0, 0]),

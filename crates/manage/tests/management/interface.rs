@@ -531,3 +531,40 @@ fn matches_schema(
         matches_schema(schemas, schema, value, &format!("{at}.{name}"));
     }
 }
+
+#[test]
+fn a_check_reports_what_a_start_refuses_and_creates_nothing() {
+    let base = std::env::temp_dir().join(format!("weir-preflight-{}", std::process::id()));
+    std::fs::create_dir(&base).unwrap();
+    let at = base.display();
+    let text = format!(
+        "[manage]\nsocket = \"{at}/m.sock\"\nhttp = \"127.0.0.1:0\"\ntoken_file = \"{at}/token\"\n\
+         audit_file = \"{at}/audit\"\nREST\n[listen]\nnbd = [\"127.0.0.1:0\"]\n[drive.d]\n\
+         [volume.v]\ndrive = \"d\"\nfile = \"{at}/v\"\nsize = \"1MiB\"\n"
+    );
+    let found = |text: &str| {
+        let config = weir_config::parse("", text).unwrap();
+        let found = weir_manage::preflight(&config).into_iter();
+        let found: Vec<_> = found.map(|f| (f.problem.key, f.certain)).collect();
+        found
+    };
+    assert_eq!(found(&text.replace("REST", "")), []);
+    for (rest, key) in [
+        ("users = [\"no-such-user\"]", "manage.users"),
+        ("groups = [\"no-such-group\"]", "manage.groups"),
+        ("read_only = [\"user:no-such-user\"]", "manage.read_only"),
+        ("read_only = [\"group:no-such-group\"]", "manage.read_only"),
+        ("manual = \"/dev\"", "manage.manual"),
+    ] {
+        assert_eq!(found(&text.replace("REST", rest)), [(key.to_owned(), true)]);
+    }
+    let same = text.replace("REST", "").replace("/v\"", "/audit.1\"");
+    assert_eq!(found(&same), [("volume.v.file".to_owned(), true)]);
+    assert_eq!(std::fs::read_dir(&base).unwrap().count(), 0);
+    std::fs::write(base.join("token"), "short").unwrap();
+    std::fs::create_dir(base.join("audit")).unwrap();
+    let keys = ["manage.token_file", "manage.audit_file"];
+    let keys = keys.map(|key| (key.to_owned(), false));
+    assert_eq!(found(&text.replace("REST", "")), keys);
+    std::fs::remove_dir_all(base).unwrap();
+}
