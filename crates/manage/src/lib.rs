@@ -334,7 +334,7 @@ impl Management {
         self.manager.upgrades.answer(&match &upgraded {
             Ok((successor, report)) => Ok(Upgraded {
                 version: report.version.clone(),
-                process: successor.id(),
+                process: successor.process().id(),
                 connections: report.connections,
                 pause_ms: report.pause.as_millis() as u64,
             }),

@@ -55,6 +55,6 @@ pub use server::{
 };
 pub use shard::{HeldPart, PartUsage, ShardError};
 pub use tls::{ManagementTls, TlsClient, certificate_names};
-pub use upgrade::{ConfigSource, Predecessor, Successor};
+pub use upgrade::{ConfigSource, Predecessor, Successor, UpgradeInterrupt};
 pub use watch::ServerMonitor;
 pub use weir_uring::Backend as RingKind;

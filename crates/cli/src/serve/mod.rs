@@ -17,11 +17,11 @@ use crate::output;
 use clap::Args;
 use command::{RunningCommand, SocketDirectory};
 use manager::Watchdog;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGUSR2};
 use signals::SignalWatch;
 use std::path::{Path, PathBuf};
-use successor::ProgramFile;
+use successor::{ProgramFile, Succession};
 use volume::OneVolume;
 pub(crate) use volume::quoted;
 use weir_config::Problem;
@@ -113,8 +113,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     }
     let program = ProgramFile::find().map_err(Failure::run)?;
     if let Some(predecessor) = Predecessor::of_this_process().map_err(Failure::run)? {
-        return continue_server(predecessor, options, &program);
+        return continue_server(predecessor, options, program);
     }
+    let succession = Succession::begin(program).map_err(Failure::run)?;
     let source = ServerSource::open(options)?;
     for warning in weir_config::warnings(&source.config) {
         tracing::warn!("{}", line(&warning));
@@ -136,7 +137,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     manager::ready(&manager::status(&management));
     // The service manager has been notified, and clients can connect.
     let directory = source.place.as_ref().map(SocketDirectory::path);
-    let ended = serve_to_the_end(management, &signals, (running, directory), &program, true);
+    let ended = serve_to_the_end(management, &signals, (running, directory), &succession);
     // The directory is removed after the server has closed its socket.
     drop(source.place);
     ended
@@ -146,7 +147,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
 fn continue_server(
     predecessor: Predecessor,
     options: &ServeOptions,
-    program: &ProgramFile,
+    program: ProgramFile,
 ) -> Result<(), Failure> {
     raise_open_files();
     let signals = SignalWatch::start()?;
@@ -154,25 +155,26 @@ fn continue_server(
         weir_manage::check(config).map_err(|error| error.to_string())
     };
     let taken = LiveServer::take_over(predecessor, &how(options), check);
-    let (server, source, predecessor) = taken.map_err(Failure::run)?;
+    let (server, source, mut predecessor) = taken.map_err(Failure::run)?;
     let management = manage(server, source, Some(signals.upgrade_request()))?;
+    let succession = Succession::after(program, predecessor.take_waiter());
     predecessor.wait_for_release();
     manager::ready(&manager::status(&management));
-    serve_to_the_end(management, &signals, (None, None), program, false)
+    serve_to_the_end(management, &signals, (None, None), &succession)
 }
 
 /// Serves, and ends the server or what is left of it after a hand-over. With `--run`, there is a
-/// command, and a directory that is removed if a second signal ends the process at once. `is_first`
-/// is true if no other process was the server before.
+/// command, and a directory that is removed if a second signal ends the process at once.
 fn serve_to_the_end(
     management: Management,
     signals: &SignalWatch,
     (mut running, directory): (Option<RunningCommand>, Option<PathBuf>),
-    program: &ProgramFile,
-    is_first: bool,
+    succession: &Succession,
 ) -> Result<(), Failure> {
-    let outcome = match serve(&management, signals, running.as_mut(), program) {
-        Ok(ServerEnd::HandedOver) => return successor::linger(management, signals, is_first),
+    let outcome = match serve(&management, signals, running.as_mut(), succession) {
+        Ok(ServerEnd::HandedOver(successor)) => {
+            return successor::linger(management, signals, succession, successor);
+        }
         Ok(ServerEnd::Stopped) => Ok(()),
         Err(failure) => Err(failure),
     };
@@ -277,8 +279,8 @@ fn start(command: &str, server: &LiveServer) -> Result<RunningCommand, Failure> 
 enum ServerEnd {
     /// A signal or the end of the command ends the server.
     Stopped,
-    /// Another process has taken over.
-    HandedOver,
+    /// This process has taken over.
+    HandedOver(Pid),
 }
 
 /// Serves until a signal or the end of the command ends the server, another process has taken over,
@@ -287,22 +289,24 @@ fn serve(
     management: &Management,
     signals: &SignalWatch,
     mut running: Option<&mut RunningCommand>,
-    program: &ProgramFile,
+    succession: &Succession,
 ) -> Result<ServerEnd, Failure> {
     let watchdog = Watchdog::new();
     loop {
         let signal = watchdog.wait(signals, management)?;
         let mut status = String::new();
-        let mut upgrades = signal == SIGUSR2;
+        let mut upgrades =
+            signal == SIGUSR2;
         if signal == SIGHUP {
             // The service manager waits for `ready` after this notification (sd_notify(3)).
             manager::reloading();
+            signals.begin_work("the reload");
             if !watchdog.run_with_notifications(|| reload(management)) {
                 status += "the last reload was refused, see the log; ";
             }
             // A package replaces the program and then reloads the service, so that one command has
             // both effects.
-            upgrades = running.is_none() && program.is_replaced();
+            upgrades = running.is_none() && succession.program.is_replaced();
         }
         if upgrades && running.is_some() {
             tracing::error!(
@@ -314,16 +318,19 @@ fn serve(
             } else {
                 "SIGUSR2"
             };
-            let upgraded =
-                watchdog.run_with_notifications(|| successor::upgrade(management, program, by))?;
+            signals.begin_work("the upgrade");
+            let upgraded = watchdog
+                .run_with_notifications(|| successor::upgrade(management, signals, succession, by));
             // The successor notifies the service manager that it is ready.
-            if upgraded {
-                return Ok(ServerEnd::HandedOver);
+            if let Some(successor) = upgraded? {
+                return Ok(ServerEnd::HandedOver(successor));
             }
             status += "the last upgrade failed, see the log; ";
         }
         match signal {
-            SIGHUP | SIGUSR2 => manager::ready(&(status + &manager::status(management))),
+            SIGHUP | SIGUSR2 => {
+                manager::ready(&(status + &manager::status(management)))
+            }
             SIGCHLD => {
                 if let Some(running) = &mut running
                     && let Some(ended) = running.outcome()

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_manage::api::log;
+use weir_serve::UpgradeInterrupt;
 
 /// The signal by which the first process passes on one that ends the server. If a terminal or
 /// `pkill` signals every process, the server receives both, and must not take the second one as a
@@ -32,6 +33,8 @@ enum ServerPhase {
 #[derive(Default)]
 struct SignalState {
     phase: ServerPhase,
+    /// The work that the server does instead of waiting for signals.
+    work: Option<&'static str>,
     /// The number of signals to end the server that were sent to this process, and that were passed
     /// on to it ([`FORWARDED`]).
     received: [u32; 2],
@@ -40,19 +43,28 @@ struct SignalState {
 }
 
 impl SignalState {
-    fn receive(&mut self, signal: c_int) {
+    /// Returns false if the signal was already counted when it was also passed on, or sent to this
+    /// process.
+    fn receive(&mut self, signal: c_int) -> bool {
+        let before = self.count();
         self.received[usize::from(signal == FORWARDED)] += 1;
+        self.count() > before
+    }
+
+    /// Returns the number of signals to end the server. One that was also passed on counts once.
+    fn count(&self) -> u32 {
+        self.received.into_iter().max().unwrap_or_default()
     }
 
     fn begin_to_end(&mut self, place: Option<PathBuf>) {
-        self.begun = u32::from(self.received != [0, 0]);
+        self.begun = self.count().min(1);
         self.phase = ServerPhase::Ending(place);
     }
 
     /// Returns true if the server is about to end and has received a further signal.
     fn is_repeated(&self) -> bool {
         let is_ending = matches!(self.phase, ServerPhase::Ending(_));
-        is_ending && self.received.iter().any(|count| *count > self.begun)
+        is_ending && self.count() > self.begun
     }
 
     /// Ends the process at once if a signal to end the server was repeated.
@@ -77,12 +89,15 @@ pub(super) struct SignalWatch {
     signals: Receiver<c_int>,
     sender: Sender<c_int>,
     state: SharedState,
+    interrupt: UpgradeInterrupt,
 }
 
 impl SignalWatch {
     /// Starts the thread. From now on, none of these signals ends the process by itself.
     pub(super) fn start() -> Result<Self, Failure> {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
+        let interrupt = UpgradeInterrupt::new().map_err(failed)?;
+        let interrupts = interrupt.clone();
         // SIGHUP reloads the configuration, SIGUSR2 upgrades the program, and SIGCHLD reports the
         // end of the command of `--run`. The others end the server.
         let all = [SIGHUP, SIGUSR2, SIGCHLD, SIGINT, SIGTERM, FORWARDED];
@@ -94,8 +109,11 @@ impl SignalWatch {
         let watch = move || {
             for signal in signals.forever() {
                 if is_end_signal(signal) {
+                    interrupts.interrupt();
                     let mut state = lock(&shared);
-                    state.receive(signal);
+                    if !state.receive(signal) {
+                        continue;
+                    }
                     state.end_if_repeated();
                     if matches!(state.phase, ServerPhase::Serving) {
                         end_in_time(&shared);
@@ -111,6 +129,7 @@ impl SignalWatch {
             signals: receiver,
             sender: own,
             state,
+            interrupt,
         })
     }
 
@@ -124,6 +143,18 @@ impl SignalWatch {
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(super::thread_failure()),
         }
+    }
+
+    /// Returns the switch that a signal to end the server operates. It ends the preparation of an
+    /// upgrade.
+    pub(super) fn upgrade_interrupt(&self) -> UpgradeInterrupt {
+        self.interrupt.clone()
+    }
+
+    /// Names the work that begins, for the message if a signal has to wait for the work for too
+    /// long.
+    pub(super) fn begin_work(&self, work: &'static str) {
+        lock(&self.state).work = Some(work);
     }
 
     /// Returns a function that has the same effect as SIGUSR2.
@@ -152,28 +183,30 @@ impl SignalWatch {
 
 /// Returns true if a signal ends the server.
 pub(super) fn is_end_signal(signal: c_int) -> bool {
-    !matches!(signal, SIGHUP | SIGUSR2 | SIGCHLD)
+    matches!(signal, SIGINT | SIGTERM | FORWARDED)
 }
 
 /// The longest time until the server begins to end. A reload that waits for a drive ends within
-/// this time.
+/// this time, and so does an upgrade whose preparation was interrupted.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Ends the process if the server does not begin to end in time, because a reload reads a file that
-/// does not respond.
+/// Ends the process if the server does not begin to end in time, for example because a reload reads
+/// a file that does not respond.
 fn end_in_time(state: &SharedState) {
     let state = Arc::clone(state);
     let wait = move || {
         std::thread::sleep(PATIENCE);
         // If the server has begun to end, only a second signal ends it at once.
-        if matches!(lock(&state).phase, ServerPhase::Serving) {
-            end_at_once("a reload does not end", None);
+        let state = lock(&state);
+        if matches!(state.phase, ServerPhase::Serving) {
+            let work = state.work.unwrap_or("the start");
+            end_at_once(&format!("{work} does not end"), None);
         }
     };
     let thread = std::thread::Builder::new().name("weir-ending".into());
     if let Err(error) = thread.spawn(wait) {
         tracing::warn!(
-            "the server cannot start the thread that limits the time of a reload at the end: {error}"
+            "the server cannot start the thread that limits the time until the server ends: {error}"
         );
     }
 }

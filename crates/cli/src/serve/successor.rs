@@ -5,19 +5,25 @@ use super::manager;
 use super::signals::{FORWARDED, SignalWatch, is_end_signal};
 use crate::failure::Failure;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
-use signal_hook::consts::SIGCHLD;
+use signal_hook::consts::{SIGHUP, SIGUSR2};
+use std::ffi::c_int;
 use std::fs::Metadata;
-use std::io;
+use std::io::{self, PipeReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_manage::Management;
 use weir_serve::{Successor, UpgradeError};
 
-/// The time for the management interface to send its last responses. Its listening sockets belong
-/// to the successor by then.
+/// The time for the management interface to send its last responses, and for everything that sends
+/// signals to learn of the successor. The listening sockets belong to the successor by then.
 const RESPONSES: Duration = Duration::from_millis(200);
+/// The time for relays to end after a signal to end the server. The server removes its block devices
+/// and completes its requests, and relays send the last replies, in up to 5 s each.
+const LAST_RELAYS: Duration = Duration::from_secs(20);
 /// The interval in which the end of relays and of other processes is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -51,7 +57,7 @@ impl ProgramFile {
     }
 
     /// Starts the installed program with the arguments of this process.
-    fn start(&self) -> io::Result<Successor> {
+    fn start(&self, signals: &SignalWatch, waiter: Option<OwnedFd>) -> io::Result<Successor> {
         let mut command = Command::new(&self.path);
         // The options select the kind of ring and the file of a recording, for which the new
         // process is no different.
@@ -59,26 +65,87 @@ impl ProgramFile {
         // The service manager accepts notifications of its watchdog from the successor as well,
         // which has another process id.
         command.env_remove("WATCHDOG_PID");
-        Successor::start(&mut command).map_err(|error| {
+        let interrupt = signals.upgrade_interrupt();
+        Successor::start(&mut command, interrupt, waiter).map_err(|error| {
             let reason = weir_config::os_error::message(&error);
             io::Error::other(format!("cannot start {}: {reason}", self.path.display()))
         })
     }
 }
 
-/// Hands the server over to the installed program. Returns false if the server serves on.
+/// The succession of processes that are the server, as far as this process has to know it.
+///
+/// Without a service manager, the first process waits for the others. It creates a pipe, whose
+/// writing end each server hands over to the next one. By this pipe, it learns which process is the
+/// server.
+pub(super) struct Succession {
+    pub(super) program: ProgramFile,
+    waiter: Option<OwnedFd>,
+    /// The reading end, in the first process.
+    reports: Option<PipeReader>,
+}
+
+impl Succession {
+    /// Begins a succession with this process.
+    pub(super) fn begin(program: ProgramFile) -> io::Result<Self> {
+        // A service manager has been told of the new main process. A shell or a container only
+        // knows the process that it has started.
+        let waits = std::env::var_os("NOTIFY_SOCKET").is_none();
+        let (reports, waiter) = waits.then(io::pipe).transpose()?.unzip();
+        if let Some(reports) = &reports {
+            rustix::io::ioctl_fionbio(reports, true)?;
+        }
+        Ok(Self {
+            program,
+            waiter: waiter.map(OwnedFd::from),
+            reports,
+        })
+    }
+
+    /// Continues a succession. `waiter` is the writing end if the first process waits.
+    pub(super) fn after(program: ProgramFile, waiter: Option<OwnedFd>) -> Self {
+        Self {
+            program,
+            waiter,
+            reports: None,
+        }
+    }
+
+    /// Starts the installed program.
+    fn start(&self, signals: &SignalWatch) -> io::Result<Successor> {
+        let waiter = self.waiter.as_ref().map(|w| w.as_fd().try_clone_to_owned());
+        self.program.start(signals, waiter.transpose()?)
+    }
+
+    /// Reports to the process that waits that `successor` is the server now.
+    fn report(&self, successor: Pid) {
+        if let Some(waiter) = &self.waiter {
+            // If the first process was killed, no process waits.
+            let _ = rustix::io::write(waiter, &successor.as_raw_nonzero().get().to_ne_bytes());
+        }
+    }
+
+    /// Returns true if another process waits for this one, and passes signals on by itself.
+    fn is_awaited(&self) -> bool {
+        self.waiter.is_some() && self.reports.is_none()
+    }
+}
+
+/// Hands the server over to the installed program. Returns the new server, or `None` if this one
+/// serves on.
 ///
 /// # Errors
 /// The successor has failed so late that neither process can serve.
 pub(super) fn upgrade(
     management: &Management,
-    program: &ProgramFile,
+    signals: &SignalWatch,
+    succession: &Succession,
     by: &str,
-) -> Result<bool, Failure> {
-    tracing::info!(program = %program.path.display(), "upgrading the server in place");
-    match management.upgrade(by, || program.start()) {
+) -> Result<Option<Pid>, Failure> {
+    tracing::info!(program = %succession.program.path.display(), "upgrading the server in place");
+    match management.upgrade(by, || succession.start(signals)) {
         Ok((successor, report)) => {
-            let (version, process) = (&report.version, successor.id());
+            let (version, process) = (&report.version, successor.process().id());
             let (connections, pause_ms) = (report.connections, report.pause.as_millis());
             tracing::info!(
                 version,
@@ -87,153 +154,180 @@ pub(super) fn upgrade(
                 pause_ms,
                 "another process has taken over"
             );
+            let server = Pid::from_child(successor.process());
+            // This process may only end after the report, because it is the parent of the server,
+            // which the first process would not find otherwise.
+            succession.report(server);
             manager::hand_over(process);
             successor.release();
-            Ok(true)
+            Ok(Some(server))
         }
         Err(UpgradeError::Lost) => Err(Failure::run(UpgradeError::Lost)),
         Err(error) => {
             tracing::error!("the server was not upgraded, and serves on: {error}");
-            Ok(false)
+            Ok(None)
         }
     }
 }
 
-/// Does what is left for a process after another one has taken over: it passes on what encrypted
-/// connections transfer, and, if a program waits for this process, it ends together with the
-/// others.
+/// Does what is left for a process after `successor` has taken over: it passes on the signals for
+/// the server and what encrypted connections transfer, and, if a program waits for this process, it
+/// ends together with the others.
 pub(super) fn linger(
     management: Management,
     signals: &SignalWatch,
-    is_first: bool,
+    succession: &Succession,
+    successor: Pid,
 ) -> Result<(), Failure> {
+    let mut others = succession.reports.as_ref().map(LaterServers::new);
     signals.hand_over();
-    std::thread::sleep(RESPONSES);
+    pass_on_pending(signals, succession, successor)?;
     let server = management.end();
-    // A service manager has been told of the new main process. A shell or a container only knows
-    // the process that it has started.
-    let is_service = std::env::var_os("NOTIFY_SOCKET").is_some();
-    let waits = is_first && !is_service;
-    if waits {
-        // The successors of the successor become children of this process when it ends.
-        let own = rustix::process::getpid();
-        if let Err(errno) = rustix::process::set_child_subreaper(Some(own)) {
-            tracing::warn!(%errno, "this process cannot wait for the successors of its successor");
-        }
-    }
-    let mut last = None;
-    let mut is_ended = false;
+    let mut limit: Option<Instant> = None;
     loop {
-        match signals.next(if is_ended { Duration::ZERO } else { LOOK })? {
-            Some(SIGCHLD) => {}
-            Some(signal) if waits => forward(signal),
-            // The service manager signals each process by itself.
-            Some(signal) if is_end_signal(signal) => break,
-            // All signals were passed on.
-            None if is_ended => break,
-            Some(_) | None => {}
-        }
-        // Relays end when their clients disconnect, of which no event tells this thread.
+        // Relays end when their clients disconnect or the server ends, of which no event tells this
+        // thread.
         let relays = server
             .as_ref()
             .is_some_and(|server| !server.has_no_relays());
-        let others = reap(&mut last) && waits;
-        is_ended = !relays && !others;
+        let waits = others.as_mut().is_some_and(LaterServers::reap);
+        let is_ended = !relays && !waits;
+        let received = signals.next(if is_ended { Duration::ZERO } else { LOOK })?;
+        match (received, &mut others) {
+            // All signals were passed on.
+            (None, _) if is_ended => break,
+            (Some(signal), Some(others)) => others.pass_on(signal),
+            // The server receives this signal by itself. When it has sent its last replies, the
+            // relays end.
+            (Some(signal), None) if is_end_signal(signal) => {
+                if limit.replace(Instant::now() + LAST_RELAYS).is_some() {
+                    break;
+                }
+            }
+            _ => {}
+        }
+        if limit.is_some_and(|limit| limit <= Instant::now()) {
+            break;
+        }
     }
     drop(server);
-    match last {
-        Some(status) if waits && status != 0 => Err(Failure::Command(status)),
-        _ => Ok(()),
+    match others.map_or(0, |others| others.status) {
+        0 => Ok(()),
+        status => Err(Failure::Command(status)),
     }
 }
 
-/// Collects children that have ended, and the status of the last one. Returns true if there are
-/// others.
-fn reap(last: &mut Option<i32>) -> bool {
+/// Passes on the signals for the server that have arrived during the upgrade, or arrive before their
+/// senders have learnt of the successor.
+fn pass_on_pending(
+    signals: &SignalWatch,
+    succession: &Succession,
+    successor: Pid,
+) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let (mut is_pending, mut is_upgrading) = (true, false);
     loop {
-        match wait(WaitOptions::NOHANG) {
-            Ok(Some((_, status))) => {
-                use std::os::unix::process::ExitStatusExt;
-                let status = ExitStatus::from_raw(status.as_raw());
-                *last = Some(status.code().unwrap_or(1));
-            }
-            Ok(None) => return true,
-            Err(_) => return false,
+        let left = if is_pending {
+            Duration::ZERO
+        } else {
+            RESPONSES.saturating_sub(begun.elapsed())
+        };
+        match signals.next(left)? {
+            None if !is_pending => return Ok(()),
+            None => is_pending = false,
+            // Several requests for another upgrade are one.
+            Some(SIGUSR2) if std::mem::replace(&mut is_upgrading, true) => {}
+            // A signal to all processes also reaches the first one, which passes it on to the new
+            // server. The server would count a second one.
+            Some(signal)
+                if !is_pending
+                    && succession.is_awaited()
+                    && is_end_signal(signal)
+                    && signal != FORWARDED => {}
+            Some(signal) => pass_on(signal, successor),
         }
     }
 }
 
-/// Passes a signal on to the server, which is the process that was started last, or, if it ends the
-/// server, to all processes that have been the server.
-fn forward(signal: i32) {
-    let mut processes = descendants();
-    let mut forwarded = FORWARDED;
-    if !is_end_signal(signal) {
-        forwarded = signal;
-        processes = processes.split_off(processes.len().saturating_sub(1));
-    }
-    let Some(signal) = Signal::from_named_raw(forwarded) else {
-        return;
+/// Passes a signal for the server on to a process.
+fn pass_on(signal: c_int, process: Pid) {
+    let signal = match signal {
+        SIGHUP | SIGUSR2 => signal,
+        signal if is_end_signal(signal) => FORWARDED,
+        _ => return,
     };
-    for process in processes {
+    if let Some(signal) = Signal::from_named_raw(signal) {
         // The process can have ended in the meantime.
         let _ = kill_process(process, signal);
     }
 }
 
-/// Returns the processes that this process and its descendants have started, the oldest first.
-fn descendants() -> Vec<Pid> {
-    let mut all: Vec<ProcessEntry> = std::fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| ProcessEntry::read(&entry.path()))
-        .collect();
-    all.sort_by_key(|process| (process.started, process.pid));
-    let mut family = vec![rustix::process::getpid().as_raw_nonzero().get()];
-    let mut found = Vec::new();
-    // A process is started after its parent. One that was adopted can be older, and is found in the
-    // next round.
-    loop {
-        let before = found.len();
-        for process in &all {
-            if family.contains(&process.parent) && !family.contains(&process.pid) {
-                family.push(process.pid);
-                found.push((process.started, process.pid));
-            }
+/// The processes that have been the server after the first one, which waits for them.
+struct LaterServers<'a> {
+    reports: &'a PipeReader,
+    /// The processes that have not ended, the server at the end.
+    left: Vec<Pid>,
+    /// The last process that has been reported.
+    server: Option<Pid>,
+    /// The status of the last server, or 0 if it has not ended.
+    status: i32,
+}
+
+impl<'a> LaterServers<'a> {
+    fn new(reports: &'a PipeReader) -> Self {
+        // The successors of the successor become children of this process when it ends. A process
+        // in between leaves the status of its successor to this one.
+        let own = rustix::process::getpid();
+        if let Err(errno) = rustix::process::set_child_subreaper(Some(own)) {
+            tracing::warn!(%errno, "this process cannot wait for the successors of its successor");
         }
-        if found.len() == before {
-            break;
+        Self {
+            reports,
+            left: Vec::new(),
+            server: None,
+            status: 0,
         }
     }
-    found.sort_unstable();
-    found
-        .into_iter()
-        .filter_map(|(_, pid)| Pid::from_raw(pid))
-        .collect()
-}
 
-/// A process, as the kernel lists it.
-struct ProcessEntry {
-    pid: i32,
-    parent: i32,
-    /// The start time in ticks of the kernel's clock.
-    started: u64,
-}
+    /// Reads the processes that have taken over.
+    fn learn(&mut self) {
+        let mut report = [0; size_of::<i32>()];
+        while self.reports.read_exact(&mut report).is_ok() {
+            if let Some(server) = Pid::from_raw(i32::from_ne_bytes(report)) {
+                self.left.push(server);
+                self.server = Some(server);
+            }
+        }
+    }
 
-impl ProcessEntry {
-    /// Reads a directory of `/proc`.
-    fn read(directory: &Path) -> Option<Self> {
-        let pid = directory.file_name()?.to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(directory.join("stat")).ok()?;
-        // The name of the process is in parentheses and can contain anything. The fields after it
-        // are the state, the parent (the second) and, as the twentieth, the start time
-        // (proc_pid_stat(5)).
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        Some(Self {
-            pid,
-            parent: fields.get(1)?.parse().ok()?,
-            started: fields.get(19)?.parse().ok()?,
-        })
+    /// Collects children that have ended. Returns true if there are others that have been the
+    /// server.
+    fn reap(&mut self) -> bool {
+        self.learn();
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((process, status))) => {
+                    // A server reports its successor before it ends.
+                    self.learn();
+                    self.left.retain(|left| *left != process);
+                    if self.server == Some(process) {
+                        let status = ExitStatus::from_raw(status.as_raw());
+                        self.status = status.code().unwrap_or(1);
+                    }
+                }
+                // A child that was never the server, such as one that a script has left, is not
+                // awaited.
+                Ok(None) => return !self.left.is_empty(),
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Passes a signal on to the server.
+    fn pass_on(&mut self, signal: c_int) {
+        self.learn();
+        if let Some(server) = self.server {
+            pass_on(signal, server);
+        }
     }
 }

@@ -5,7 +5,9 @@
 
 use crate::common::program::have;
 use crate::common::running::{RunningServer, serve, start};
-use crate::common::{Scratch, free_port, has, in_scratch, run, shell, signal, wait, words, works};
+use crate::common::{
+    Scratch, free_port, has, in_scratch, run, shell, signal, wait, weir, words, works,
+};
 use crate::guest::TestGuest;
 use crate::raw::{Raw, deaf, header};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -145,9 +147,9 @@ fn guest_load(socket: &Path, seed: u64, stop: &AtomicBool) -> Duration {
     longest
 }
 
-/// Starts a server with a volume for clients without TLS, one for clients with TLS, and one for
-/// each guest. Returns it with a URI for each kind of client of NBD.
-fn serve_all(scratch: &Scratch) -> (RunningServer, [String; 2]) {
+/// Creates certificates. Returns their directory, and the rest of a configuration's `listen` for
+/// clients with TLS at this port.
+fn encrypted(scratch: &Scratch, port: u16) -> (String, String) {
     let pki = scratch.path("home/.pki");
     std::fs::create_dir_all(&pki).unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -159,11 +161,18 @@ fn serve_all(scratch: &Scratch) -> (RunningServer, [String; 2]) {
         &[&tls, "client.example"],
     );
     run_program(scratch, "chmod", &["-R", "a+rX", &scratch.at("home")]);
-    let port = free_port();
     let listen = format!(
         ", \"127.0.0.1:{port}\"]\nsocket_mode = \"0666\"\ntls = {{ certificate = \"{tls}/server-cert.pem\", \
          key = \"{tls}/server-key.pem\", client_ca = \"{tls}/ca-cert.pem\" }}"
     );
+    (tls, listen)
+}
+
+/// Starts a server with a volume for clients without TLS, one for clients with TLS, and one for
+/// each guest. Returns it with a URI for each kind of client of NBD.
+fn serve_all(scratch: &Scratch) -> (RunningServer, [String; 2]) {
+    let port = free_port();
+    let (_, listen) = encrypted(scratch, port);
     let secret = "tls = \"required\"\nallow = [\"certificate:client.example\"]\n";
     let mut volumes =
         volume(scratch, "plain", "64MiB", "") + &volume(scratch, "secret", "32MiB", secret);
@@ -535,6 +544,191 @@ fn an_upgraded_server_keeps_its_changes_locks_and_signals() {
     let begun = Instant::now();
     server.end();
     assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+/// Begins an upgrade whose new program runs `script`, and returns when the script runs. The script
+/// can wait for the file `go` ([`HELD`]).
+fn begin_upgrade(scratch: &Scratch, program: &Path, script: &str) -> Child {
+    let started = scratch.path("started");
+    let _ = std::fs::remove_file(&started);
+    install_script(program, &format!("echo $$ > pid; mv pid started\n{script}"));
+    let arguments = words("ctl --socket weir.sock upgrade");
+    let real = Path::new(env!("CARGO_BIN_EXE_weir"));
+    let mut ctl = in_scratch(scratch, real, &arguments);
+    let ctl = ctl.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    wait("the new program starts", || started.exists());
+    ctl.unwrap()
+}
+
+/// Waits in a script until the test creates the file `go`.
+const HELD: &str = "while ! test -e go; do sleep 0.01; done";
+
+/// A script that takes over after the file `go` was created.
+fn held_program() -> String {
+    format!("{HELD}\nexec {} \"$@\"", env!("CARGO_BIN_EXE_weir"))
+}
+
+/// Serves a copy of the program as a service, or so that it waits for its successors.
+fn serve_held(scratch: &Scratch, is_service: bool) -> (RunningServer, PathBuf, UnixDatagram) {
+    config(scratch, "]", &volume(scratch, "plain", "16MiB", ""));
+    let program = scratch.path("weir");
+    install(&program);
+    let notified = scratch.path("notify");
+    let manager = UnixDatagram::bind(&notified).unwrap();
+    let mut command = in_scratch(scratch, &program, &["serve", "weir.toml"]);
+    if is_service {
+        command.env("NOTIFY_SOCKET", notified);
+    }
+    (start(&mut command), program, manager)
+}
+
+fn status(scratch: &Scratch) -> Option<i32> {
+    run(scratch, "ctl --socket weir.sock status").status
+}
+
+/// Signals that arrive while the new program starts take effect, whichever process serves then.
+#[test]
+fn a_reload_during_an_upgrade_is_made_by_the_new_server() {
+    let scratch = Scratch::new();
+    let (mut server, program, _manager) = serve_held(&scratch, true);
+    let mut ctl = begin_upgrade(&scratch, &program, &held_program());
+    let text = scratch.read("weir.toml") + "share = 300\n";
+    scratch.file("weir.toml", &text);
+    signal(&server.child, Signal::HUP);
+    scratch.file("go", "");
+    assert!(ctl.wait().unwrap().success());
+    wait("the new server reloads", || server.says("reloaded "));
+    let shown = run(&scratch, "ctl --socket weir.sock show plain").ended(0);
+    has(&shown.out, "300");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    let new = scratch.read("started").trim().parse().unwrap();
+    kill_process(Pid::from_raw(new).unwrap(), Signal::TERM).unwrap();
+    server.reader.join().unwrap();
+}
+
+/// A new program that hangs does not delay the end of the server.
+#[test]
+fn a_signal_to_end_the_server_ends_the_preparation_of_an_upgrade() {
+    for is_service in [true, false] {
+        let scratch = Scratch::new();
+        let (server, program, _manager) = serve_held(&scratch, is_service);
+        let mut ctl = begin_upgrade(&scratch, &program, "exec sleep 1000");
+        let (log, hung) = (server.log.clone(), scratch.read("started"));
+        server.end();
+        ctl.wait().unwrap();
+        has(&log.lock().unwrap(), "the server received a signal to end");
+        let hung = Pid::from_raw(hung.trim().parse().unwrap()).unwrap();
+        assert!(test_kill_process(hung).is_err());
+    }
+}
+
+/// Returns how often the thread that receives signals has been woken in a process.
+fn signals_woken(process: &str) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let mut texts =
+        threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("status")));
+    let text = texts.find_map(|text| text.ok().filter(|text| text.contains("weir-signals")));
+    let text = text.unwrap();
+    let (_, count) = text.split_once("\nvoluntary_ctxt_switches:").unwrap();
+    count.lines().next().unwrap().trim().parse().unwrap()
+}
+
+/// The first process passes a signal on to the server and not to a program that prepares itself to
+/// be the server.
+#[test]
+fn the_first_process_signals_the_server_and_not_an_unfinished_one() {
+    let scratch = Scratch::new();
+    let (server, program, _manager) = serve_held(&scratch, false);
+    upgrade(&scratch);
+    // The new program would be ended by the signal.
+    let ctl = begin_upgrade(&scratch, &program, &format!("{HELD}\nexit 7"));
+    let new = Pid::from_raw(scratch.read("started").trim().parse().unwrap()).unwrap();
+    let parent = std::fs::read_to_string(format!("/proc/{}/stat", new.as_raw_nonzero())).unwrap();
+    let parent = parent.rsplit_once(") ").unwrap().1;
+    let parent = parent.split(' ').nth(1).unwrap().to_owned();
+    let before = signals_woken(&parent);
+    signal(&server.child, Signal::HUP);
+    // The signal reaches either the server or the script.
+    wait("the signal is passed on", || {
+        test_kill_process(new).is_err() || signals_woken(&parent) > before
+    });
+    scratch.file("go", "");
+    has(
+        &String::from_utf8_lossy(&ctl.wait_with_output().unwrap().stderr),
+        "it has ended",
+    );
+    wait("the server reloads", || server.says("reloaded "));
+    server.end();
+}
+
+/// The old process decrypts for a client that has connected before the upgrade. It must not end
+/// before the client has received the replies of the new one.
+#[test]
+fn an_encrypted_client_receives_all_replies_when_an_upgraded_server_ends() {
+    if !works("openssl", &["version"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let port = free_port();
+    let (tls, listen) = encrypted(&scratch, port);
+    let limited = "tls = \"required\"\nallow = [\"certificate:client.example\"]\nmax = \"1MB/s\"\n";
+    config(
+        &scratch,
+        &listen,
+        &volume(&scratch, "secret", "8MiB", limited),
+    );
+    let server = serve(&scratch);
+    // The second server is the encrypted client.
+    let far = scratch.at("far.sock");
+    let text = format!(
+        "[listen]\nnbd = [\"unix:{far}\"]\n[drive.far]\n[volume.far]\ndrive = \"far\"\n\
+         nbd = \"nbds://localhost:{port}/secret?tls-certificates={tls}\"\n"
+    );
+    scratch.file("far.toml", &text);
+    let client = start(&mut weir(&scratch, "serve far.toml"));
+    upgrade(&scratch);
+    let mut writer = Raw::open(&ListenAddress::Unix(far.into()), "far").unwrap();
+    let data = vec![5; MIB as usize];
+    for n in 0..4 {
+        writer.write(n, n * MIB, &data).unwrap();
+    }
+    // The limit delays the other three.
+    writer.answer().unwrap().1.unwrap();
+    // All processes receive the signal, as from a service manager.
+    let old = Pid::from_child(&server.child);
+    for process in [old, last_child(old)] {
+        kill_process(process, Signal::TERM).unwrap();
+    }
+    for _ in 0..3 {
+        writer.answer().unwrap().1.unwrap();
+    }
+    server.end();
+    client.end();
+}
+
+/// Returns the only child of a process.
+fn last_child(parent: Pid) -> Pid {
+    let parent = parent.as_raw_nonzero();
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let children = std::fs::read_to_string(path).unwrap();
+    Pid::from_raw(children.trim().parse().unwrap()).unwrap()
+}
+
+/// A supervisor of the first process starts the server again if the server was killed.
+#[test]
+fn the_first_process_fails_if_the_server_was_killed() {
+    let scratch = Scratch::new();
+    let (mut server, _, _manager) = serve_held(&scratch, false);
+    for _ in 0..2 {
+        upgrade(&scratch);
+    }
+    let said = run(&scratch, "ctl --socket weir.sock --json upgrade").ended(0);
+    let said: Value = serde_json::from_str(&said.out).unwrap();
+    let last = Pid::from_raw(said["process"].as_i64().unwrap() as i32).unwrap();
+    wait("it serves", || status(&scratch) == Some(0));
+    kill_process(last, Signal::KILL).unwrap();
+    assert_eq!(server.child.wait().unwrap().code(), Some(1));
+    server.reader.join().unwrap();
 }
 
 /// A service manager accepts the notifications of a process only after its predecessor has named

@@ -115,7 +115,8 @@ impl LiveServer {
             step: "open the configuration",
             error,
         };
-        channel.send(&begin, &[], &[]).map_err(step)?;
+        let waiter: Vec<_> = successor.waiter.iter().map(AsFd::as_fd).collect();
+        channel.send(&begin, &waiter, &[]).map_err(step)?;
         // The sockets are sent by their keys, because an address with port 0 does not tell which
         // socket belongs to it.
         for (key, listener) in self.acceptor.listeners().map_err(step)? {
@@ -146,7 +147,10 @@ impl LiveServer {
             .send(&UpgradeMessage::Prepare, &[], &[])
             .map_err(step)?;
         // This is the only long wait, and clients are served meanwhile.
-        match channel.receive().map_err(step)?.message {
+        let answer = channel.receive().map_err(step)?.message;
+        // A successor that is ended while it takes over could already serve.
+        channel.set_interrupt(None);
+        match answer {
             UpgradeMessage::Prepared { version } => Ok(version),
             UpgradeMessage::Refused { reason } => Err(UpgradeError::Refused(reason)),
             other => Err(UpgradeError::Format(format!("{other:?}"))),

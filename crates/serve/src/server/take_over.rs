@@ -37,9 +37,9 @@ impl LiveServer {
         options: &ServerOptions,
         check: impl FnOnce(&weir_config::Server) -> Result<(), String>,
     ) -> Result<(Self, ConfigSource, Predecessor), UpgradeError> {
-        let Predecessor(mut channel) = predecessor;
+        let Predecessor { mut channel, .. } = predecessor;
         channel.limit(PATIENCE);
-        let taken = prepare(&channel, options).and_then(|(mut prepared, source, next)| {
+        let taken = prepare(&channel, options).and_then(|(mut prepared, beginning)| {
             check(&prepared.config).map_err(UpgradeError::Unsupported)?;
             // A limit of descriptors must be noticed here, because nobody serves the clients any
             // more if this process fails after it has taken over.
@@ -53,9 +53,9 @@ impl LiveServer {
             // The descriptors of the clients are counted now, so that the reserve is free for the
             // rest.
             drop(reserve);
-            Ok((prepared, source, InheritedClients { next, clients }))
+            Ok((prepared, beginning, clients))
         });
-        let (prepared, source, inherited) = match taken {
+        let (prepared, beginning, clients) = match taken {
             Ok(taken) => taken,
             Err(error) => {
                 let reason = error.to_string();
@@ -66,10 +66,16 @@ impl LiveServer {
         };
         // If the predecessor has ended meanwhile, its clients have nobody else.
         let _ = channel.send(&UpgradeMessage::TookOver, &[], &[]);
-        let count = inherited.clients.len();
+        let OpenedBeginning {
+            source,
+            next,
+            waiter,
+        } = beginning;
+        let count = clients.len();
+        let inherited = InheritedClients { next, clients };
         let server = prepared.serve(options, Some(inherited))?;
         tracing::info!(connections = count, "took over from the running server");
-        Ok((server, source, Predecessor(channel)))
+        Ok((server, source, Predecessor { channel, waiter }))
     }
 }
 
@@ -90,12 +96,24 @@ impl PreparedServer {
     }
 }
 
+/// The part of a [`Beginning`] that is needed after the preparation.
+struct OpenedBeginning {
+    source: ConfigSource,
+    next: u64,
+    waiter: Option<OwnedFd>,
+}
+
 /// Receives everything that the predecessor has before it stops serving, and opens it.
 fn prepare(
     channel: &UpgradeChannel,
     options: &ServerOptions,
-) -> Result<(PreparedServer, ConfigSource, u64), UpgradeError> {
-    let UpgradeMessage::Begin(begin) = channel.receive().map_err(failed)?.message else {
+) -> Result<(PreparedServer, OpenedBeginning), UpgradeError> {
+    let Received {
+        message,
+        mut descriptors,
+        ..
+    } = channel.receive().map_err(failed)?;
+    let UpgradeMessage::Begin(begin) = message else {
         return Err(UpgradeError::Format("it did not begin".to_owned()));
     };
     let Beginning {
@@ -115,7 +133,12 @@ fn prepare(
     let parsed = weir_config::parse(name.as_deref().unwrap_or_default(), &source.text);
     let parsed = parsed.map_err(|problems| UpgradeError::Unsupported(lines(&problems)))?;
     let prepared = PreparedServer::open(&parsed, options, inherited)?;
-    Ok((prepared, source, next))
+    let beginning = OpenedBeginning {
+        source,
+        next,
+        waiter: descriptors.pop(),
+    };
+    Ok((prepared, beginning))
 }
 
 /// Receives the sockets and the storage.

@@ -57,6 +57,7 @@ fn reason(error: &io::Error) -> String {
             "it has ended; the log may contain its reason".to_owned()
         }
         ErrorKind::TimedOut => "it does not respond".to_owned(),
+        ErrorKind::Interrupted => "the server received a signal to end".to_owned(),
         ErrorKind::InvalidData => "it is not a server that can take over".to_owned(),
         _ => os_error::message(error),
     }

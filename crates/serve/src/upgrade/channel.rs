@@ -16,6 +16,7 @@ use rustix::net::{
 };
 
 use super::record::UpgradeMessage;
+use super::successor::UpgradeInterrupt;
 
 /// The length of the beginning of a message in bytes.
 const HEAD: usize = 24;
@@ -37,6 +38,8 @@ pub(crate) struct Received {
 pub(crate) struct UpgradeChannel {
     socket: OwnedFd,
     deadline: Instant,
+    /// Ends each wait once it is interrupted.
+    interrupt: Option<UpgradeInterrupt>,
 }
 
 impl UpgradeChannel {
@@ -59,6 +62,7 @@ impl UpgradeChannel {
         Self {
             socket,
             deadline: Instant::now(),
+            interrupt: None,
         }
     }
 
@@ -67,10 +71,16 @@ impl UpgradeChannel {
         self.deadline = Instant::now() + within;
     }
 
+    /// Lets `interrupt` end the calls that follow, or nothing.
+    pub(crate) fn set_interrupt(&mut self, interrupt: Option<UpgradeInterrupt>) {
+        self.interrupt = interrupt;
+    }
+
     /// Sends a message.
     ///
     /// # Errors
-    /// Returns `TimedOut` after the time limit, or the error of the socket.
+    /// Returns `TimedOut` after the time limit, `Interrupted` after an interrupt, or the error of
+    /// the socket.
     pub(crate) fn send(
         &self,
         message: &UpgradeMessage,
@@ -121,8 +131,8 @@ impl UpgradeChannel {
     /// Receives a message.
     ///
     /// # Errors
-    /// Returns `TimedOut` after the time limit, `UnexpectedEof` if the other process has ended,
-    /// `InvalidData` if it sent nonsense, or the error of the socket.
+    /// Returns `TimedOut` after the time limit, `Interrupted` after an interrupt, `UnexpectedEof` if
+    /// the other process has ended, `InvalidData` if it sent nonsense, or the error of the socket.
     pub(crate) fn receive(&self) -> io::Result<Received> {
         let mut head = [0; HEAD];
         let mut descriptors = Vec::new();
@@ -199,8 +209,13 @@ impl UpgradeChannel {
         }
         let left = Timespec::try_from(left).ok();
         // A wait can end early because of a signal. The caller tries again, and returns here.
-        let mut fds = [PollFd::from_borrowed_fd(self.socket.as_fd(), events)];
+        let mut fds = vec![PollFd::from_borrowed_fd(self.socket.as_fd(), events)];
+        let interrupt = self.interrupt.as_ref();
+        fds.extend(interrupt.map(|i| PollFd::from_borrowed_fd(i.as_fd(), PollFlags::IN)));
         match rustix::event::poll(&mut fds, left.as_ref()) {
+            Ok(_) if fds.len() > 1 && !fds[1].revents().is_empty() => {
+                Err(ErrorKind::Interrupted.into())
+            }
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
@@ -244,6 +259,18 @@ mod tests {
             assert_eq!(received.descriptors.len(), descriptors);
             assert!(received.bytes == sent);
         }
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_wait() {
+        let (one, mut other) = pair();
+        let interrupt = UpgradeInterrupt::new().unwrap();
+        other.set_interrupt(Some(interrupt.clone()));
+        interrupt.interrupt();
+        assert_eq!(other.receive().unwrap_err().kind(), ErrorKind::Interrupted);
+        other.set_interrupt(None);
+        one.send(&UpgradeMessage::Commit, &[], &[]).unwrap();
+        other.receive().unwrap();
     }
 
     #[test]

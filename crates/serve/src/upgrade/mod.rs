@@ -21,4 +21,4 @@ pub(crate) use record::{
     Beginning, ClientRecord, DebtRecord, Debtor, FORMAT, FrontRecord, FrontState, InflightRecord,
     NbdRecord, RegionRecord, UpgradeMessage, VhostRecord, VirtqueueRecord,
 };
-pub use successor::{Predecessor, Successor};
+pub use successor::{Predecessor, Successor, UpgradeInterrupt};

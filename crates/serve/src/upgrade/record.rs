@@ -19,7 +19,8 @@ pub(crate) const FORMAT: u32 = 1;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum UpgradeMessage {
-    /// The first message of the predecessor.
+    /// The first message of the predecessor. Its descriptor, if it has one, is
+    /// [`Predecessor::waiter`](super::Predecessor).
     Begin(Beginning),
     /// A listening socket, which is the descriptor, for the address at this key of the
     /// configuration.

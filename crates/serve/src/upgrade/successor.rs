@@ -2,9 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustix::event::EventfdFlags;
 
 use super::channel::UpgradeChannel;
 
@@ -15,32 +18,70 @@ const VARIABLE: &str = "WEIR_UPGRADE";
 /// The time limit of the predecessor for telling everybody. It has nothing else to do.
 const RELEASE: Duration = Duration::from_secs(5);
 
+/// A switch that ends the preparation of every upgrade from then on. A server that is to end does
+/// not wait for a program that does not respond.
+#[derive(Clone, Debug)]
+pub struct UpgradeInterrupt(Arc<OwnedFd>);
+
+impl UpgradeInterrupt {
+    /// Creates a switch that does not interrupt yet.
+    ///
+    /// # Errors
+    /// Returns the error of eventfd(2).
+    pub fn new() -> io::Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Self(Arc::new(rustix::event::eventfd(0, flags)?)))
+    }
+
+    /// Interrupts the preparation. An upgrade whose clients are already being handed over
+    /// continues.
+    pub fn interrupt(&self) {
+        // A write fails only if the counter would overflow (eventfd(2)).
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// A process that is to take over from this one.
 #[derive(Debug)]
 pub struct Successor {
     child: Child,
     pub(crate) channel: UpgradeChannel,
+    pub(crate) waiter: Option<OwnedFd>,
 }
 
 impl Successor {
-    /// Starts a program of another version, with the arguments of this one.
+    /// Starts a program of another version, with the arguments of this one. `interrupt` ends its
+    /// preparation. `waiter` is a descriptor that it receives ([`Predecessor::take_waiter`]).
     ///
     /// # Errors
     /// Returns the system's error.
-    pub fn start(command: &mut Command) -> io::Result<Self> {
-        let (channel, other) = UpgradeChannel::pair()?;
+    pub fn start(
+        command: &mut Command,
+        interrupt: UpgradeInterrupt,
+        waiter: Option<OwnedFd>,
+    ) -> io::Result<Self> {
+        let (mut channel, other) = UpgradeChannel::pair()?;
+        channel.set_interrupt(Some(interrupt));
         // The standard input is the only descriptor that a child inherits under a number that both
         // know, without code that would run between fork(2) and execve(2).
         let child = command
             .env(VARIABLE, "1")
             .stdin(Stdio::from(other))
             .spawn()?;
-        Ok(Self { child, channel })
+        Ok(Self {
+            child,
+            channel,
+            waiter,
+        })
     }
 
-    /// Returns the number of the process.
-    pub fn id(&self) -> u32 {
-        self.child.id()
+    /// Returns the process, for its id.
+    pub fn process(&self) -> &Child {
+        &self.child
     }
 
     /// Tells the process, which has taken over, that everybody who has to know it was told
@@ -60,7 +101,10 @@ impl Successor {
 
 /// The channel from a server that this process is to take over from.
 #[derive(Debug)]
-pub struct Predecessor(pub(crate) UpgradeChannel);
+pub struct Predecessor {
+    pub(crate) channel: UpgradeChannel,
+    pub(crate) waiter: Option<OwnedFd>,
+}
 
 impl Predecessor {
     /// Returns the predecessor of this process, or `None` if it was started in the usual way.
@@ -76,15 +120,24 @@ impl Predecessor {
         // inherits the standard input.
         let null = File::open("/dev/null")?;
         rustix::stdio::dup2_stdin(&null)?;
-        Ok(Some(Self(UpgradeChannel::new(socket))))
+        Ok(Some(Self {
+            channel: UpgradeChannel::new(socket),
+            waiter: None,
+        }))
+    }
+
+    /// Returns the descriptor by which a process that waits for the server learns of the next one,
+    /// or `None` if no process waits, or this one has not taken over yet.
+    pub fn take_waiter(&mut self) -> Option<OwnedFd> {
+        self.waiter.take()
     }
 
     /// Waits until the predecessor has told everybody who has to know that this process is the
     /// server now, or has ended. A service manager, for example, ignores a process of which its
     /// predecessor has not told it.
     pub fn wait_for_release(mut self) {
-        self.0.limit(RELEASE);
+        self.channel.limit(RELEASE);
         // Every outcome means that nobody will be told later.
-        let _ = self.0.receive();
+        let _ = self.channel.receive();
     }
 }
