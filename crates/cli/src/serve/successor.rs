@@ -4,15 +4,15 @@
 use super::manager;
 use super::signals::{FORWARDED, SignalWatch, is_end_signal};
 use crate::failure::Failure;
+use rustix::fs::Access;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use signal_hook::consts::{SIGHUP, SIGUSR2};
 use std::ffi::c_int;
-use std::fs::Metadata;
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 use weir_manage::Management;
@@ -30,6 +30,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The file of the running program.
 #[derive(Debug)]
 pub(super) struct ProgramFile {
+    /// The path by which the program was started. A link in it can lead to another version later.
+    started: Option<PathBuf>,
+    /// The path without links.
     path: PathBuf,
 }
 
@@ -45,20 +48,30 @@ impl ProgramFile {
         let path = text
             .strip_suffix(" (deleted)")
             .map_or_else(|| path.clone(), PathBuf::from);
-        Ok(Self { path })
+        // The caller chooses the name, which does not have to lead to the program.
+        let started = started_paths()
+            .into_iter()
+            .find(|path| identity(path).is_some_and(|found| Some(found) == identity(RUNNING)));
+        Ok(Self { started, path })
+    }
+
+    /// Returns the path of the installed program.
+    fn path(&self) -> &Path {
+        let started = self.started.as_deref();
+        let is_executable = |path: &&Path| rustix::fs::access(*path, Access::EXEC_OK).is_ok();
+        started.filter(is_executable).unwrap_or(&self.path)
     }
 
     /// Returns true if another file is at the path of the running program.
     pub(super) fn is_replaced(&self) -> bool {
-        let identity = |found: Metadata| (found.dev(), found.ino());
-        let running = std::fs::metadata(RUNNING).map(identity).ok();
-        let installed = std::fs::metadata(&self.path).map(identity).ok();
-        installed.is_some() && installed != running
+        let installed = identity(self.path());
+        installed.is_some() && installed != identity(RUNNING)
     }
 
     /// Starts the installed program with the arguments of this process.
     fn start(&self, signals: &SignalWatch, waiter: Option<OwnedFd>) -> io::Result<Successor> {
-        let mut command = Command::new(&self.path);
+        let path = self.path();
+        let mut command = Command::new(path);
         // The options select the kind of ring and the file of a recording, for which the new
         // process is no different.
         command.args(std::env::args_os().skip(1));
@@ -68,9 +81,33 @@ impl ProgramFile {
         let interrupt = signals.upgrade_interrupt();
         Successor::start(&mut command, interrupt, waiter).map_err(|error| {
             let reason = weir_config::os_error::message(&error);
-            io::Error::other(format!("cannot start {}: {reason}", self.path.display()))
+            io::Error::other(format!("cannot start {}: {reason}", path.display()))
         })
     }
+}
+
+/// Returns the device and the inode of a file, or `None` if it cannot be found.
+fn identity(path: impl AsRef<Path>) -> Option<(u64, u64)> {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// Returns the absolute paths at which a shell can have found the program under its name.
+fn started_paths() -> Vec<PathBuf> {
+    let Some(name) = std::env::args_os().next().map(PathBuf::from) else {
+        return Vec::new();
+    };
+    // A name without a slash is searched for in the directories of PATH.
+    let directories = if name.components().count() > 1 {
+        vec![PathBuf::new()]
+    } else {
+        let directories = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&directories).collect()
+    };
+    let paths = directories.iter().map(|directory| directory.join(&name));
+    paths
+        .filter_map(|path| std::path::absolute(path).ok())
+        .collect()
 }
 
 /// The succession of processes that are the server, as far as this process has to know it.
@@ -142,7 +179,7 @@ pub(super) fn upgrade(
     succession: &Succession,
     by: &str,
 ) -> Result<Option<Pid>, Failure> {
-    tracing::info!(program = %succession.program.path.display(), "upgrading the server in place");
+    tracing::info!(program = %succession.program.path().display(), "upgrading the server in place");
     match management.upgrade(by, || succession.start(signals)) {
         Ok((successor, report)) => {
             let (version, process) = (&report.version, successor.process().id());

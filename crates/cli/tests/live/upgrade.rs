@@ -714,6 +714,33 @@ fn last_child(parent: Pid) -> Pid {
     Pid::from_raw(children.trim().parse().unwrap()).unwrap()
 }
 
+/// A program that is installed by changing a link is upgraded.
+#[test]
+fn a_program_behind_a_link_is_upgraded() {
+    let scratch = Scratch::new();
+    config(&scratch, "]", &volume(&scratch, "plain", "16MiB", ""));
+    for version in ["v1", "v2"] {
+        std::fs::create_dir(scratch.path(version)).unwrap();
+        install(&scratch.path(version).join("weir"));
+    }
+    let link = |version: &str| {
+        std::os::unix::fs::symlink(version, scratch.path("new")).unwrap();
+        std::fs::rename(scratch.path("new"), scratch.path("cur")).unwrap();
+    };
+    link("v1");
+    // The name is relative to the directory in which the program is started.
+    let server = start(&mut shell(
+        scratch.path("").as_path(),
+        "exec cur/weir serve weir.toml",
+    ));
+    link("v2");
+    upgrade(&scratch);
+    let new = last_child(Pid::from_child(&server.child)).as_raw_nonzero();
+    let running = std::fs::read_link(format!("/proc/{new}/exe")).unwrap();
+    assert_eq!(running, scratch.path("v2/weir").canonicalize().unwrap());
+    server.end();
+}
+
 /// A supervisor of the first process starts the server again if the server was killed.
 #[test]
 fn the_first_process_fails_if_the_server_was_killed() {
