@@ -316,6 +316,12 @@ impl Management {
         Ok(outcome.change.lines)
     }
 
+    /// Returns true if a client waits for the result of an upgrade. A client that has requested one
+    /// during another upgrade has received the result of that one.
+    pub fn has_upgrade_requests(&self) -> bool {
+        self.manager.upgrades.clients().is_some()
+    }
+
     /// Hands the server over to the process that `start` starts, and reports the result to all
     /// clients that have requested an upgrade. `by` names the cause for the audit file if no client
     /// has requested it. After a success, the management must only be ended.

@@ -19,7 +19,7 @@ use command::{RunningCommand, SocketDirectory};
 use manager::Watchdog;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGUSR2};
-use signals::SignalWatch;
+use signals::{SignalWatch, UPGRADE_REQUESTED};
 use std::path::{Path, PathBuf};
 use successor::{ProgramFile, Succession};
 use volume::OneVolume;
@@ -296,7 +296,7 @@ fn serve(
         let signal = watchdog.wait(signals, management)?;
         let mut status = String::new();
         let mut upgrades =
-            signal == SIGUSR2;
+            signal == SIGUSR2 || (signal == UPGRADE_REQUESTED && management.has_upgrade_requests());
         if signal == SIGHUP {
             // The service manager waits for `ready` after this notification (sd_notify(3)).
             manager::reloading();
@@ -328,7 +328,7 @@ fn serve(
             status += "the last upgrade failed, see the log; ";
         }
         match signal {
-            SIGHUP | SIGUSR2 => {
+            SIGHUP | SIGUSR2 | UPGRADE_REQUESTED => {
                 manager::ready(&(status + &manager::status(management)))
             }
             SIGCHLD => {

@@ -18,6 +18,10 @@ use weir_serve::UpgradeInterrupt;
 /// request to end at once.
 pub(super) const FORWARDED: c_int = SIGUSR1;
 
+/// The event that a client of the management interface has requested an upgrade, among the numbers
+/// of signals. No signal has the number 0 (kill(2)).
+pub(super) const UPGRADE_REQUESTED: c_int = 0;
+
 /// The phase of the server, which decides the effect of a signal.
 #[derive(Default)]
 enum ServerPhase {
@@ -157,12 +161,12 @@ impl SignalWatch {
         lock(&self.state).work = Some(work);
     }
 
-    /// Returns a function that has the same effect as SIGUSR2.
+    /// Returns a function that requests an upgrade ([`UPGRADE_REQUESTED`]).
     pub(super) fn upgrade_request(&self) -> impl Fn() + Send + 'static {
         let sender = self.sender.clone();
         move || {
             // If the receiver no longer exists, the process is about to end.
-            let _ = sender.send(SIGUSR2);
+            let _ = sender.send(UPGRADE_REQUESTED);
         }
     }
 

@@ -758,6 +758,34 @@ fn the_first_process_fails_if_the_server_was_killed() {
     server.reader.join().unwrap();
 }
 
+/// Requests that arrive during an upgrade share its result.
+#[test]
+fn requests_for_an_upgrade_at_the_same_time_are_one() {
+    let scratch = Scratch::new();
+    let (server, program, _manager) = serve_held(&scratch, false);
+    let first = begin_upgrade(&scratch, &program, &format!("{HELD}\nexit 7"));
+    let others: Vec<_> = (0..3)
+        .map(|_| {
+            let line = "weir ctl --socket weir.sock upgrade";
+            let mut ctl = shell(scratch.path("").as_path(), line);
+            ctl.stdout(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    // The kernel lists the listening socket and each connection under the name of the socket.
+    wait("all clients connect", || {
+        let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
+        sockets.matches(&scratch.at("weir.sock")).count() >= 5
+    });
+    scratch.file("go", "");
+    for mut ctl in others.into_iter().chain([first]) {
+        assert_eq!(ctl.wait().unwrap().code(), Some(1));
+    }
+    assert_eq!(status(&scratch), Some(0));
+    let log = server.log.lock().unwrap().clone();
+    assert_eq!(log.matches("upgrading the server").count(), 1, "{log}");
+    server.end();
+}
+
 /// A service manager accepts the notifications of a process only after its predecessor has named
 /// it.
 #[test]
