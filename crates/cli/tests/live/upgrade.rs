@@ -429,6 +429,32 @@ fn clients_in_the_middle_of_a_message_are_handed_over() {
     server.end();
 }
 
+/// Clients that read no replies occupy the memory of their shard, and no more of it after each
+/// upgrade. Otherwise, requests would wait for memory in the drive, and prevent the next upgrade.
+#[test]
+fn clients_that_read_no_replies_prevent_no_upgrade() {
+    let scratch = Scratch::new();
+    let memory = "[volume.memory]\ndrive = \"fast\"\nmemory = true\nsize = \"1MiB\"\n\
+                  [limits]\narena = \"8MiB\"\nconnections = 32\nrequest_size = \"1MiB\"\n";
+    config(&scratch, "]", memory);
+    let server = serve(&scratch);
+    let at = address(&scratch);
+    let connect = |_| deaf(&at, "memory", 64 << 10);
+    let mut all: Vec<Raw> = (0..16).map(connect).collect();
+    let mut honest = Raw::open(&at, "memory").unwrap();
+    for _ in 0..6 {
+        upgrade(&scratch);
+        honest.read(0, 4096).unwrap();
+    }
+    for client in &mut all {
+        client.stream.wait();
+        for _ in 0..20 {
+            assert_eq!(client.receive().unwrap().1.error, None);
+        }
+    }
+    server.end();
+}
+
 /// The rest of a refused payload comes after the requests that were taken back.
 #[test]
 fn a_refused_payload_is_skipped_across_an_upgrade() {

@@ -35,6 +35,7 @@ impl Shard {
                 if is_new && crate::log::connection_line_allowed() {
                     tracing::info!(connection = id, %peer, volume = %self.volume_name(slot), "client connected");
                 }
+                self.with_front(slot, |front, cx| front.reserve_inherited(cx));
                 self.mark_ready(slot);
             }
             Err(reason) if crate::log::allowed() => {

@@ -205,7 +205,7 @@ pub(crate) trait FrontEnd: fmt::Debug {
     fn take_back(&mut self, _ask: &ClientRequest, _payload: &RequestPayload) {}
 
     /// Stops sending, because the client takes its answers too slowly to wait for it. What was not
-    /// sent is handed over.
+    /// sent is handed over. Called repeatedly once all requests are answered or were taken back.
     fn stop_sending(&mut self, _ring: &mut AnyRing) {}
 
     /// Returns true if the state of a detached client can be handed over: all requests are answered
@@ -223,6 +223,9 @@ pub(crate) trait FrontEnd: fmt::Debug {
     fn hand_over(&mut self, _cx: &mut FrontContext<'_>) -> io::Result<Option<FrontState>> {
         Ok(None)
     }
+
+    /// Reserves memory for answers that another process has handed over. Called after attaching.
+    fn reserve_inherited(&mut self, _cx: &mut FrontContext<'_>) {}
 
     /// Returns true if the client is the kernel of this machine, which cannot reconnect by itself.
     /// Such a client is not disconnected in favour of others, and does not prevent the removal of
@@ -387,7 +390,8 @@ impl FrontContext<'_> {
     /// Reserves shard memory for a request. Returns false if the request must wait. The front end
     /// must then stop with [`TakeStop::Blocked`].
     pub(crate) fn reserve(&mut self, cost: u64) -> bool {
-        let alone = self.client.outstanding == 0;
+        // Answers of another process occupy memory without being counted as requests.
+        let alone = self.client.outstanding == 0 && self.client.unsent == 0;
         // A client with nothing under way is let through, or a request larger than the bound
         // would never be served.
         if !alone && self.client.used + cost > self.limits.bytes_per_connection {
@@ -406,6 +410,14 @@ impl FrontContext<'_> {
     /// Reserves memory that the front end can do without. Returns false if there is none.
     pub(crate) fn reserve_spare(&mut self, bytes: u64) -> bool {
         self.pool.take(&mut self.client.used, bytes, false)
+    }
+
+    /// Reserves memory for answers that have `bytes` of it already, or as much of that as is left.
+    /// Returns the number of bytes, which the answers keep until they have left.
+    pub(crate) fn reserve_answers(&mut self, bytes: u64) -> u64 {
+        let reserved = self.pool.take_most(&mut self.client.used, bytes);
+        self.client.unsent += reserved;
+        reserved
     }
 
     /// Releases reserved memory that is not needed.

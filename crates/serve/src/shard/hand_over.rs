@@ -27,6 +27,10 @@ use weir_config::os_error;
 /// example, completes without waking the shard.
 const LOOK: Span = Span::from_millis(1);
 
+/// The time limit of a client that leaves for the last answers, once its requests are completed.
+/// All other clients wait for it.
+const LAST_ANSWERS: Span = Span::from_millis(50);
+
 /// A client that is ready for another process.
 #[derive(Debug)]
 pub(crate) struct HandedClient {
@@ -91,8 +95,10 @@ pub(super) enum HandOver {
 #[derive(Debug)]
 pub(super) struct Settling {
     within: Duration,
-    /// The time after which answers that clients do not take are handed over.
-    stop_sending_at: Instant,
+    /// The time after which clients that leave are disconnected if they lack only answers.
+    last_answers_at: Instant,
+    /// The time after which all clients that leave are disconnected.
+    leave_at: Instant,
     deadline: Instant,
     done: HandOverReceiver,
 }
@@ -149,7 +155,8 @@ impl Shard {
         let span = Span::from_nanos(within.as_nanos() as u64);
         self.hand_over = Some(HandOver::Settling(Settling {
             within,
-            stop_sending_at: self.now + span / 2,
+            last_answers_at: self.now + LAST_ANSWERS,
+            leave_at: self.now + span / 2,
             deadline: self.now + span,
             done,
         }));
@@ -220,9 +227,7 @@ impl Shard {
         // A hand-over that is both settled and late succeeds, because nothing is left to wait for.
         let is_settled = self.is_settled();
         if !is_settled && self.now < settling.deadline {
-            if self.now >= settling.stop_sending_at {
-                self.stop_sending();
-            }
+            self.stop_sending(&settling);
             self.hand_over = Some(HandOver::Settling(settling));
             return;
         }
@@ -243,15 +248,20 @@ impl Shard {
     }
 
     /// Stops waiting for clients that do not take their answers.
-    fn stop_sending(&mut self) {
+    fn stop_sending(&mut self, settling: &Settling) {
         for slot in self.clients.slots() {
             let Attached { client, front } = &mut self.clients[slot];
+            let is_answered = client.live == 0;
+            let is_late = self.now >= settling.leave_at
+                || is_answered && self.now >= settling.last_answers_at;
             match client.state {
-                ClientState::Detached => front.stop_sending(&mut self.ring),
-                ClientState::Leaving => {
+                // A send completes at once unless the client's socket is full. The rest is handed
+                // over, so that nobody waits for the client.
+                ClientState::Detached if is_answered => front.stop_sending(&mut self.ring),
+                ClientState::Leaving if is_late => {
                     self.disconnect(slot, Some("it had to end, and the client read no reply"));
                 }
-                ClientState::Open | ClientState::Gone => {}
+                _ => {}
             }
         }
     }

@@ -70,6 +70,16 @@ impl MemoryPool {
         true
     }
 
+    /// Reserves `bytes` for a connection that has `used`, or as much of that as is left. Returns
+    /// the number of bytes.
+    pub(crate) fn take_most(&mut self, used: &mut u64, bytes: u64) -> u64 {
+        let left = self.free + self.guaranteed.saturating_sub(*used);
+        let bytes = bytes.min(left);
+        let took = self.take(used, bytes, true);
+        debug_assert!(took, "{bytes} bytes of {left}");
+        bytes
+    }
+
     /// Returns true if a connection that has `used` has more than the guaranteed amount.
     pub(crate) fn exceeds_guarantee(&self, used: u64) -> bool {
         used > self.guaranteed

@@ -8,6 +8,8 @@ mod handshake;
 mod input;
 mod output;
 mod take;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -332,6 +334,13 @@ impl FrontEnd for NbdConnection {
         if let Some(id) = self.sending {
             ring.cancel(id);
         }
+    }
+
+    fn reserve_inherited(&mut self, cx: &mut FrontContext<'_>) {
+        // The answers do not count as requests, because their number is not known.
+        self.next.bytes += cx.reserve_answers(self.output.memory());
+        // The shard holds the client's requests if the client has too many answers to take.
+        cx.mark_for_send();
     }
 
     fn hand_over(&mut self, cx: &mut FrontContext<'_>) -> io::Result<Option<FrontState>> {

@@ -6,7 +6,7 @@ use weir_wire::nbd::{self, BASE_ALLOCATION_ID, Errno, ExtentFlags};
 
 use crate::backend::{Allocation, Extent, Extents};
 use crate::errno::ENOMEM;
-use crate::shard::{ClientRequest, PAGE, RequestAnswer, RequestResult};
+use crate::shard::{ClientRequest, PAGE, RequestAnswer, RequestResult, cost};
 
 /// The longest buffer for answers of another process, in bytes.
 const CARRIED: usize = 64 << 10;
@@ -73,10 +73,18 @@ impl ReplyOutput {
 
     /// Returns the bytes of all answers that have not begun to leave.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        self.segments
-            .iter()
-            .flat_map(|s| s.iter().copied())
-            .collect()
+        // All clients wait while these bytes are copied, and there can be many.
+        let segments: Vec<&[u8]> = self.segments.iter().map(|segment| &**segment).collect();
+        segments.concat()
+    }
+
+    /// Returns the memory that answers of another process occupy, in bytes.
+    pub(super) fn memory(&self) -> u64 {
+        let buffers = self.segments.iter().map(|segment| match segment {
+            Segment::Header(_) => 0,
+            Segment::Buf(buf) => cost(buf.len() as u32, 1),
+        });
+        buffers.sum()
     }
 
     /// Appends bytes of answers that another process has prepared. Returns false without memory.
