@@ -385,7 +385,8 @@ impl PreparedServer {
     }
 }
 
-/// Shards that are ended when this is dropped, unless they are taken before.
+/// Shards that have not served a client. They are ended when this is dropped, unless they are taken
+/// before.
 struct Shards(Vec<shard::ShardHandle>);
 
 impl Shards {
@@ -396,7 +397,14 @@ impl Shards {
 
 impl Drop for Shards {
     fn drop(&mut self) {
-        end_shards(&mut self.0, Duration::ZERO);
+        // No client has written anything, so nothing has to become durable. The storage can belong
+        // to another process, which serves it.
+        for shard in &self.0 {
+            shard.address().send_mail(Mail::Abandon);
+        }
+        for shard in &mut self.0 {
+            shard.join();
+        }
     }
 }
 

@@ -364,6 +364,25 @@ fn a_new_process_that_fails_leaves_the_server_serving() {
     server.end();
 }
 
+/// A new process that has opened the storage and is refused has no data that could be lost.
+#[test]
+fn a_refused_process_warns_of_no_lost_data() {
+    let scratch = Scratch::new();
+    config(&scratch, "]", &volume(&scratch, "plain", "16MiB", ""));
+    let token = scratch.at("token");
+    let http = format!("[manage]\nhttp = \"127.0.0.1:0\"\ntoken_file = \"{token}\"");
+    let text = scratch.read("weir.toml").replace("[manage]", &http);
+    scratch.file("weir.toml", &text);
+    // The server creates the file of the token.
+    let server = serve(&scratch);
+    scratch.file("token", "short");
+    let said = run(&scratch, "ctl --socket weir.sock upgrade").ended(1);
+    assert!(said.err.contains("serves on"), "{}", said.err);
+    let log = server.log.lock().unwrap().clone();
+    assert!(!log.contains("may be lost"), "{log}");
+    server.end();
+}
+
 /// Neither a client in the middle of a write nor one that reads no replies delays an upgrade, and
 /// both lose nothing.
 #[test]
