@@ -27,7 +27,9 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
         ))
     })?;
     let text = get(address, "/v1/config")?;
-    let running = weir_config::parse("the running server", &text);
+    // Paths in both files are relative to the directory of the same file. Otherwise, an unchanged
+    // path of a policy would count as changed.
+    let running = weir_config::parse(&path.display().to_string(), &text);
     let running = running.map_err(|_| not_weir(address, "its configuration cannot be read"))?;
     // The running configuration tells which promises are new. Problems are reported at these.
     let config = weir_config::load_again(path, &running).map_err(|p| refuse(&p))?;

@@ -297,6 +297,35 @@ fn a_hangup_applies_a_changed_file_completely_or_changes_nothing() {
     server.end();
 }
 
+/// The path of a policy is relative to the directory of the server's file, by whichever path
+/// `weir check --reload` reads that file.
+#[test]
+fn an_unchanged_path_of_a_policy_is_no_change() {
+    let scratch = Scratch::new();
+    let policy = run(&scratch, "policies none").ended(0).out;
+    let own = policy.replace("name = \"none\"", "name = \"own\"");
+    scratch.file("policy.toml", &own);
+    scratch.file(
+        "weir.toml",
+        &format!(
+            "drive.fast.policy = \"policy.toml\"\nvolume.alpha = {{ drive = \"fast\", memory = true, size = \"1MiB\" }}\n\
+             listen = {{ nbd = [\"unix:{}\"], metrics = \"127.0.0.1:{}\" }}\n",
+            scratch.at("nbd.sock"),
+            free_port()
+        ),
+    );
+    let server = serve(&scratch);
+    for file in ["weir.toml", "./weir.toml", &scratch.at("weir.toml")] {
+        let said = run(&scratch, &format!("check --reload {file}"));
+        assert_eq!(
+            said.ended(0).out,
+            "a reload would change nothing\n",
+            "{file}"
+        );
+    }
+    server.end();
+}
+
 /// A reload that would disconnect clients is refused, and `weir check --reload` predicts it. The
 /// log shows the changes of a reload in the words of the file.
 #[test]
