@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn the_last_changes_survive_and_both_files_are_bounded() {
         let base = std::env::temp_dir().join(format!("weir-audit-{}", std::process::id()));
-        std::fs::create_dir(&base).unwrap();
+        fs::create_dir(&base).unwrap();
         let path = base.join("audit.jsonl");
         let (mut log, none) = AuditLog::open(&path, 64 << 10).unwrap();
         assert!(none.is_empty());
@@ -332,7 +332,7 @@ mod tests {
             log.record(record(number, (number % 300) as usize));
         }
         assert!(log.unwritten.is_none());
-        let size = |path: &Path| std::fs::metadata(path).unwrap().len();
+        let size = |path: &Path| fs::metadata(path).unwrap().len();
         let predecessor = base.join("audit.jsonl.1");
         assert!(size(&path) + size(&predecessor) <= 64 << 10);
         let (_, changes) = AuditLog::open(&path, 64 << 10).unwrap();
@@ -343,24 +343,24 @@ mod tests {
             "{numbers:?}"
         );
         // A line that a crash has cut does not spoil the next one.
-        let whole = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &whole[..whole.len() - 10]).unwrap();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() - 10]).unwrap();
         let (mut log, cut) = AuditLog::open(&path, 64 << 10).unwrap();
         assert_eq!(cut.len(), changes.len() - 1);
         log.record(record(2001, 1));
         let (_, changes) = AuditLog::open(&path, 64 << 10).unwrap();
         assert_eq!(changes.last().unwrap().number, 2001);
-        std::fs::remove_dir_all(base).unwrap();
+        fs::remove_dir_all(base).unwrap();
     }
 
     #[test]
     fn no_change_is_made_while_a_line_cannot_be_written() {
         let base = std::env::temp_dir().join(format!("weir-audit-full-{}", std::process::id()));
-        std::fs::create_dir(&base).unwrap();
+        fs::create_dir(&base).unwrap();
         let path = base.join("audit.jsonl");
         let (mut log, _) = AuditLog::open(&path, 64 << 10).unwrap();
         // Every write to this device fails as on a full disk (full(4)).
-        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
         let file = std::mem::replace(&mut log.file, full.unwrap());
         log.check().unwrap();
         log.record(record(1, 1));
@@ -374,7 +374,7 @@ mod tests {
         log.check().unwrap();
         let (_, changes) = AuditLog::open(&path, 64 << 10).unwrap();
         assert_eq!(changes.len(), 1, "the change before is not lost");
-        std::fs::remove_dir_all(base).unwrap();
+        fs::remove_dir_all(base).unwrap();
     }
 
     #[test]

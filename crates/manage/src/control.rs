@@ -442,15 +442,15 @@ impl ControlState {
         Ok(outcome)
     }
 
-    /// Checks a prepared change, then applies it to the server, the file and the journal.
-    fn apply_planned(
-        &mut self,
-        planned: PlannedChange,
+    /// Returns the configuration of a prepared change if it is valid and the client may make it.
+    fn check_planned(
+        &self,
+        text: &str,
         how: &ChangeContext,
-    ) -> Result<Outcome, RequestRefusal> {
+    ) -> Result<weir_config::Server, RequestRefusal> {
         let config = with_server(&self.server, |server| {
             let name = server.config().file().to_owned();
-            weir_config::parse_again(&name, &planned.text, server.config())
+            weir_config::parse_again(&name, text, server.config())
                 .map_err(|problems| RequestRefusal::problems(&problems))
         })?;
         if how.confined {
@@ -469,6 +469,16 @@ impl ControlState {
         if !conflicts.is_empty() {
             return Err(RequestRefusal::problems(&conflicts));
         }
+        Ok(config)
+    }
+
+    /// Checks a prepared change, then applies it to the server, the file and the journal.
+    fn apply_planned(
+        &mut self,
+        planned: PlannedChange,
+        how: &ChangeContext,
+    ) -> Result<Outcome, RequestRefusal> {
+        let config = self.check_planned(&planned.text, how)?;
         let rooms = rooms(&config);
         let mut outcome = Outcome {
             change: Change {

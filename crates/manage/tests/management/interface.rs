@@ -535,7 +535,7 @@ fn matches_schema(
 #[test]
 fn a_check_reports_what_a_start_refuses_and_creates_nothing() {
     let base = std::env::temp_dir().join(format!("weir-preflight-{}", std::process::id()));
-    std::fs::create_dir(&base).unwrap();
+    fs::create_dir(&base).unwrap();
     let at = base.display();
     let text = format!(
         "[manage]\nsocket = \"{at}/m.sock\"\nhttp = \"127.0.0.1:0\"\ntoken_file = \"{at}/token\"\n\
@@ -560,11 +560,11 @@ fn a_check_reports_what_a_start_refuses_and_creates_nothing() {
     }
     let same = text.replace("REST", "").replace("/v\"", "/audit.1\"");
     assert_eq!(found(&same), [("volume.v.file".to_owned(), true)]);
-    assert_eq!(std::fs::read_dir(&base).unwrap().count(), 0);
-    std::fs::write(base.join("token"), "short").unwrap();
-    std::fs::create_dir(base.join("audit")).unwrap();
+    assert_eq!(fs::read_dir(&base).unwrap().count(), 0);
+    fs::write(base.join("token"), "short").unwrap();
+    fs::create_dir(base.join("audit")).unwrap();
     let keys = ["manage.token_file", "manage.audit_file"];
     let keys = keys.map(|key| (key.to_owned(), false));
     assert_eq!(found(&text.replace("REST", "")), keys);
-    std::fs::remove_dir_all(base).unwrap();
+    fs::remove_dir_all(base).unwrap();
 }

@@ -176,7 +176,7 @@ fn of_processors(path: &Path) -> Vec<PathBuf> {
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
-    let entries = fs::read_dir(directory.unwrap_or(Path::new("."))).into_iter();
+    let entries = fs::read_dir(directory.unwrap_or_else(|| Path::new("."))).into_iter();
     let mut start = path.file_name().unwrap_or_default().to_owned();
     start.push(PER_PROCESSOR);
     let number = |entry: &fs::DirEntry| -> Option<u32> {

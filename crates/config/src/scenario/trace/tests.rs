@@ -334,7 +334,7 @@ fn a_trace_of_a_processor_that_is_offline_can_be_missing() {
     let base = directory.path().join("disk");
     for (number, sector) in [(1, 8), (3, 16), (10, 24)] {
         let bytes = event(true, u64::from(number), sector, 4096, WRITE | QUEUE);
-        std::fs::write(of_processor(&base, number), bytes).unwrap();
+        fs::write(of_processor(&base, number), bytes).unwrap();
     }
     let play = |path: &Path| {
         let files = TraceFiles::default();
@@ -352,7 +352,7 @@ fn traces_of_processors_are_merged_and_one_of_several_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("disk");
     let write = |number: u32, bytes: &[u8]| {
-        std::fs::write(of_processor(&base, number), bytes).unwrap();
+        fs::write(of_processor(&base, number), bytes).unwrap();
     };
     write(0, &event(true, 1_000, 8, 4096, (1 << 16) | QUEUE));
     write(1, &event(true, 500, 16, 512, WRITE | QUEUE));
