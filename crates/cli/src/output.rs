@@ -1,8 +1,8 @@
 //! The output of commands: results on standard output and in files, and messages on standard error.
 //!
 //! [`OutputFiles`] opens all files before a run, so that a run never ends with results that cannot
-//! be written. If writing fails nevertheless, for example because the disk is full, an existing file
-//! keeps its content.
+//! be written. If writing fails nevertheless, for example because the disk is full, an existing
+//! file keeps its content.
 
 use crate::failure::Failure;
 use crate::leftovers::{Leftover, Leftovers};
@@ -186,8 +186,8 @@ impl<const N: usize> OutputFiles<N> {
         Ok(())
     }
 
-    /// Writes all files, and prints the tables unless lines of results go to standard output. If one
-    /// of them fails, the others are written nevertheless.
+    /// Writes all files, and prints the tables unless lines of results go to standard output. If
+    /// one of them fails, the others are written nevertheless.
     ///
     /// # Errors
     /// Returns all failures as one.
