@@ -105,9 +105,10 @@ pub(crate) fn check_apart<const N: usize>(
         else {
             continue;
         };
-        let (place, help) = match path.as_os_str() == "-" {
-            true => ("standard output".to_owned(), "a file name"),
-            false => (path.display().to_string(), "another file name"),
+        let (place, help) = if path.as_os_str() == "-" {
+            ("standard output".to_owned(), "a file name")
+        } else {
+            (path.display().to_string(), "another file name")
         };
         return Err(Failure::Usage(format!(
             "{first} and {option} cannot both write to {place}; write {help} for one of them"
@@ -126,7 +127,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
         let directory = path
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
-        let directory = fs::canonicalize(directory.unwrap_or(Path::new("."))).ok()?;
+        let directory = fs::canonicalize(directory.unwrap_or_else(|| Path::new("."))).ok()?;
         Some(directory.join(path.file_name()?))
     };
     match (fs::metadata(one), fs::metadata(other)) {
