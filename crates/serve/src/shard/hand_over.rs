@@ -253,7 +253,7 @@ impl Shard {
             let Attached { client, front } = &mut self.clients[slot];
             let is_answered = client.live == 0;
             let is_late = self.now >= settling.leave_at
-                || is_answered && self.now >= settling.last_answers_at;
+                || (is_answered && self.now >= settling.last_answers_at);
             match client.state {
                 // A send completes at once unless the client's socket is full. The rest is handed
                 // over, so that nobody waits for the client.
@@ -261,7 +261,10 @@ impl Shard {
                 ClientState::Leaving if is_late => {
                     self.disconnect(slot, Some("it had to end, and the client read no reply"));
                 }
-                _ => {}
+                ClientState::Open
+                | ClientState::Detached
+                | ClientState::Leaving
+                | ClientState::Gone => {}
             }
         }
     }

@@ -8,8 +8,6 @@ mod handshake;
 mod input;
 mod output;
 mod take;
-#[cfg(test)]
-mod tests;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -436,3 +434,6 @@ impl NbdRecord {
             })
     }
 }
+
+#[cfg(test)]
+mod tests;
