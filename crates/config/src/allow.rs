@@ -56,7 +56,8 @@ words! {
 
 /// The maximum length of a name in a certificate, in bytes. A DNS name has at most 253.
 const NAME_MAX: usize = 1024;
-const KINDS: &str =
+/// The help for an entry that has no valid form.
+pub(crate) const KINDS: &str =
     "write \"certificate:NAME\", \"user:USER\", \"group:GROUP\" or \"address:192.0.2.0/24\"";
 
 impl FromStr for Allow {

@@ -730,9 +730,17 @@ impl<'a> KeyEntry<'a> {
         let is_rate = matches!(self.kind, KeyKind::Rate);
         debug_assert!(is_rate, "{} is not declared as a rate", self.path);
         let rate = self.any_rate(doc)?;
-        // Zero would mean no limit to the core, so users must remove the key instead.
         if rate == 0 {
-            doc.report(self, "must be above zero", "remove the key for no limit");
+            let key = self.path.rsplit('.').next().unwrap_or_default();
+            let help = if self.path.contains(".capacity") {
+                "set the rate that the drive can sustain, for example \"160MB/s\""
+            } else if key.starts_with("min") {
+                "remove the key for no minimum"
+            } else {
+                // Zero would mean no limit to the core.
+                "remove the key for no limit"
+            };
+            doc.report(self, "must be above zero", help);
             return None;
         }
         Some(rate)
@@ -740,7 +748,12 @@ impl<'a> KeyEntry<'a> {
 
     /// Reads a length of time without bounds.
     pub(crate) fn any_time(&self, doc: &mut Document<'_>) -> Option<Span> {
-        self.unit::<Time>(doc, "a time", "\"500ms\"").map(|t| t.0)
+        self.time_like(doc, Span::from_millis(500))
+    }
+
+    fn time_like(&self, doc: &mut Document<'_>, example: Span) -> Option<Span> {
+        let example = format!("\"{}\"", Time(example));
+        self.unit::<Time>(doc, "a time", &example).map(|t| t.0)
     }
 
     /// Reads a length of time in a range.
@@ -749,7 +762,8 @@ impl<'a> KeyEntry<'a> {
         doc: &mut Document<'_>,
         range: RangeInclusive<Span>,
     ) -> Option<Span> {
-        let time = self.any_time(doc)?;
+        let example = Span::from_millis(500).clamp(*range.start(), *range.end());
+        let time = self.time_like(doc, example)?;
         if range.contains(&time) {
             return Some(time);
         }

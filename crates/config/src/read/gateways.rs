@@ -64,8 +64,9 @@ fn authentication<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, gateways:
 
 /// Reads the addresses of a list of URLs.
 fn endpoints<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Vec<String> {
-    let elements = entry.array(doc, "[\"http://127.0.0.1:2379\"]");
-    let elements = elements.unwrap_or_default();
+    let Some(elements) = entry.array(doc, "[\"http://127.0.0.1:2379\"]") else {
+        return Vec::new();
+    };
     if elements.is_empty() || elements.len() > ENDPOINTS_MAX {
         let what = format!(
             "has {} endpoints; it must have 1 to {ENDPOINTS_MAX}",

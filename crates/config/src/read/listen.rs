@@ -15,6 +15,10 @@ const SOCKET_PATH_MAX: usize = 107;
 const PATH_MAX: usize = 4095;
 const LISTENERS_MAX: usize = 64;
 const HELP: &str = "for NBD, add [listen] with nbd = [\"unix:/run/weir/nbd.sock\"]; for a virtual machine, set listen = { vhost = \"/run/weir/alpha.vhost.sock\" } in the volume; for a local block device, set ublk = true in the volume";
+/// The port of NBD (IANA).
+const NBD_PORT: u16 = 10809;
+/// The usual port of the metrics.
+const METRICS_PORT: u16 = 9809;
 const EXAMPLE: &str = "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]";
 
 /// Reads the table. `other_sockets` is true if volumes have Unix sockets of their own.
@@ -56,7 +60,8 @@ pub(super) fn listen<'a>(
 /// Reads the certificates for TLS.
 fn tls<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, listen: &Listen) -> Option<Tls> {
     let table = entry.table(doc, &TLS)?;
-    if listen.nbd.is_empty() {
+    // Wrong addresses were already reported.
+    if listen.nbd.is_empty() && !doc.is_written("listen.nbd") {
         doc.report(entry, "requires nbd", "remove it, or add nbd to [listen]");
     }
     let mut tls = Tls::read(doc, &table);
@@ -134,7 +139,7 @@ fn address(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<ListenAddress
     let Some(path) = text.strip_prefix("unix:") else {
         // Other machines may reach the address if the volumes restrict their clients, which is
         // checked later.
-        return tcp(doc, entry, text).map(ListenAddress::Tcp);
+        return tcp(doc, entry, text, NBD_PORT).map(ListenAddress::Tcp);
     };
     socket_path(doc, entry, path).map(ListenAddress::Unix)
 }
@@ -174,7 +179,13 @@ pub(super) fn absolute(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<P
     })
 }
 
-pub(super) fn tcp(doc: &mut Document<'_>, entry: &KeyEntry<'_>, text: &str) -> Option<SocketAddr> {
+/// Reads an IP address and a port. `usual` is the port of the key's example.
+pub(super) fn tcp(
+    doc: &mut Document<'_>,
+    entry: &KeyEntry<'_>,
+    text: &str,
+    usual: u16,
+) -> Option<SocketAddr> {
     let local = |port: u16| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
     let parsed = match text.strip_prefix("localhost:") {
         Some(port) => port.parse().ok().map(local),
@@ -182,7 +193,7 @@ pub(super) fn tcp(doc: &mut Document<'_>, entry: &KeyEntry<'_>, text: &str) -> O
     };
     let Some(address) = parsed else {
         let what = format!("{} is not an address and a port", quoted(text));
-        doc.report(entry, what, &address_help(text));
+        doc.report(entry, what, &address_help(text, usual));
         return None;
     };
     Some(address)
@@ -194,14 +205,15 @@ pub(crate) fn is_local(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Returns the help for a text that is almost an address.
-fn address_help(text: &str) -> String {
-    if text.starts_with('/') {
+/// Returns the help for a text that is almost an address. `usual` is the port of the key's example.
+fn address_help(text: &str, usual: u16) -> String {
+    // Only NBD is served on Unix sockets at such a key.
+    let is_nbd = usual == NBD_PORT;
+    if is_nbd && text.starts_with('/') {
         return format!("did you mean {}?", quoted(&format!("unix:{text}")));
     }
-    // 10809 is the port of NBD (IANA).
     if let Ok(ip) = text.parse::<IpAddr>() {
-        return format!("did you mean \"{}\"?", SocketAddr::new(ip, 10809));
+        return format!("did you mean \"{}\"?", SocketAddr::new(ip, usual));
     }
     if let Some((host, port)) = text.rsplit_once(':') {
         let number = port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty();
@@ -216,10 +228,14 @@ fn address_help(text: &str) -> String {
         }
     }
     if text == "localhost" {
-        return "did you mean \"localhost:10809\"?".to_owned();
+        return format!("did you mean \"localhost:{usual}\"?");
     }
-    "use an address such as \"127.0.0.1:10809\", \"[::1]:10809\" or \"unix:/path\"; host names are not supported"
-        .to_owned()
+    let examples = if is_nbd {
+        format!("\"127.0.0.1:{usual}\", \"[::1]:{usual}\" or \"unix:/path\"")
+    } else {
+        format!("\"127.0.0.1:{usual}\" or \"[::1]:{usual}\"")
+    };
+    format!("use an address such as {examples}; host names are not supported")
 }
 
 fn metrics_address(
@@ -233,7 +249,7 @@ fn metrics_address(
         doc.report(entry, "metrics cannot be served on a Unix socket", help);
         return None;
     }
-    let address = tcp(doc, entry, text)?;
+    let address = tcp(doc, entry, text, METRICS_PORT)?;
     if !is_local(address) && !listen.insecure {
         let what = format!(
             "{} can be reached from other machines, but metrics have neither encryption nor passwords",

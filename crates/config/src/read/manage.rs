@@ -1,7 +1,7 @@
 //! Reading of `[manage]`.
 
 use super::listen::{absolute, is_local, socket_path, tcp};
-use crate::allow::Allow;
+use crate::allow::{self, Allow};
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{Listen, MANAGE, Manage};
 use crate::listen::{Id, ListenAddress};
@@ -113,7 +113,7 @@ fn socket<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, listen: &Listen) 
 
 fn http(doc: &mut Document<'_>, entry: &KeyEntry<'_>, listen: &Listen) -> Option<SocketAddr> {
     let text = entry.text(doc, "an address", "\"127.0.0.1:9810\"")?;
-    let address = tcp(doc, entry, text)?;
+    let address = tcp(doc, entry, text, 9810)?;
     // `insecure` does not permit other addresses, because a token without encryption is not secret.
     if !is_local(address) {
         let what = format!("{} can be reached from other machines", quoted(text));
@@ -127,7 +127,7 @@ fn http(doc: &mut Document<'_>, entry: &KeyEntry<'_>, listen: &Listen) -> Option
 /// Reads the address for clients over TLS.
 fn https(doc: &mut Document<'_>, entry: &KeyEntry<'_>, listen: &Listen) -> Option<SocketAddr> {
     let text = entry.text(doc, "an address", "\"0.0.0.0:9811\"")?;
-    let address = tcp(doc, entry, text)?;
+    let address = tcp(doc, entry, text, 9811)?;
     let tls = listen.tls.as_ref();
     // A wrong table was already reported.
     let is_missing = tls.is_none() && !doc.is_written("listen.tls");
@@ -179,20 +179,28 @@ fn names<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Vec<String> {
     elements.iter().filter_map(name).collect()
 }
 
+/// The help for a reader that has no valid form. Addresses are not permitted here.
+const READERS: &str = "write \"certificate:NAME\", \"user:USER\" or \"group:GROUP\"";
+
 /// Reads the clients that can read only.
 fn readers<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Vec<Allow> {
     let example = "\"certificate:monitor.example\"";
     let elements = elements(doc, entry, &format!("[{example}]"), "entries");
     let reader = |element: &KeyEntry<'a>| {
-        element.parsed(doc, ("an entry", example), |text| match text.parse()? {
-            Allow::Address(_) => {
+        element.parsed(doc, ("an entry", example), |text| {
+            if text.starts_with("address:") {
                 let what = format!(
                     "{} does not identify a client of the interface",
                     quoted(text)
                 );
-                Err((what, "use certificate, user or group".to_owned()))
+                return Err((what, "use certificate, user or group".to_owned()));
             }
-            entry => Ok(entry),
+            text.parse().map_err(|(what, help): (String, String)| {
+                if help == allow::KINDS {
+                    return (what, READERS.to_owned());
+                }
+                (what, help)
+            })
         })
     };
     elements.iter().filter_map(reader).collect()
