@@ -329,7 +329,7 @@ fn serve(
         }
         match signal {
             SIGHUP | SIGUSR2 | UPGRADE_REQUESTED => {
-                manager::ready(&(status + &manager::status(management)))
+                manager::ready(&(status + &manager::status(management)));
             }
             SIGCHLD => {
                 if let Some(running) = &mut running

@@ -237,9 +237,9 @@ pub(super) fn linger(
             // The server receives this signal by itself. When it has sent its last replies, the
             // relays end.
             (Some(signal), None) if is_end_signal(signal) => {
-                if limit.replace(Instant::now() + LAST_RELAYS).is_some() {
-                    break;
-                }
+                // The second signal ends the process at once.
+                let next = limit.map_or(LAST_RELAYS, |_| Duration::ZERO);
+                limit = Some(Instant::now() + next);
             }
             _ => {}
         }

@@ -5,9 +5,7 @@
 
 use crate::common::program::have;
 use crate::common::running::{RunningServer, serve, start};
-use crate::common::{
-    Scratch, free_port, has, in_scratch, run, shell, signal, wait, weir, words, works,
-};
+use crate::common::{Scratch, free_port, has, in_scratch, run, shell, signal, wait, words, works};
 use crate::guest::TestGuest;
 use crate::raw::{Raw, deaf, header};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -147,9 +145,9 @@ fn guest_load(socket: &Path, seed: u64, stop: &AtomicBool) -> Duration {
     longest
 }
 
-/// Creates certificates. Returns their directory, and the rest of a configuration's `listen` for
-/// clients with TLS at this port.
-fn encrypted(scratch: &Scratch, port: u16) -> (String, String) {
+/// Starts a server with a volume for clients without TLS, one for clients with TLS, and one for
+/// each guest. Returns it with a URI for each kind of client of NBD.
+fn serve_all(scratch: &Scratch) -> (RunningServer, [String; 2]) {
     let pki = scratch.path("home/.pki");
     std::fs::create_dir_all(&pki).unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -161,18 +159,11 @@ fn encrypted(scratch: &Scratch, port: u16) -> (String, String) {
         &[&tls, "client.example"],
     );
     run_program(scratch, "chmod", &["-R", "a+rX", &scratch.at("home")]);
+    let port = free_port();
     let listen = format!(
         ", \"127.0.0.1:{port}\"]\nsocket_mode = \"0666\"\ntls = {{ certificate = \"{tls}/server-cert.pem\", \
          key = \"{tls}/server-key.pem\", client_ca = \"{tls}/ca-cert.pem\" }}"
     );
-    (tls, listen)
-}
-
-/// Starts a server with a volume for clients without TLS, one for clients with TLS, and one for
-/// each guest. Returns it with a URI for each kind of client of NBD.
-fn serve_all(scratch: &Scratch) -> (RunningServer, [String; 2]) {
-    let port = free_port();
-    let (_, listen) = encrypted(scratch, port);
     let secret = "tls = \"required\"\nallow = [\"certificate:client.example\"]\n";
     let mut volumes =
         volume(scratch, "plain", "64MiB", "") + &volume(scratch, "secret", "32MiB", secret);
@@ -704,51 +695,6 @@ fn the_first_process_signals_the_server_and_not_an_unfinished_one() {
     );
     wait("the server reloads", || server.says("reloaded "));
     server.end();
-}
-
-/// The old process decrypts for a client that has connected before the upgrade. It must not end
-/// before the client has received the replies of the new one.
-#[test]
-fn an_encrypted_client_receives_all_replies_when_an_upgraded_server_ends() {
-    if !works("openssl", &["version"]) {
-        return;
-    }
-    let scratch = Scratch::new();
-    let port = free_port();
-    let (tls, listen) = encrypted(&scratch, port);
-    let limited = "tls = \"required\"\nallow = [\"certificate:client.example\"]\nmax = \"1MB/s\"\n";
-    config(
-        &scratch,
-        &listen,
-        &volume(&scratch, "secret", "8MiB", limited),
-    );
-    let server = serve(&scratch);
-    // The second server is the encrypted client.
-    let far = scratch.at("far.sock");
-    let text = format!(
-        "[listen]\nnbd = [\"unix:{far}\"]\n[drive.far]\n[volume.far]\ndrive = \"far\"\n\
-         nbd = \"nbds://localhost:{port}/secret?tls-certificates={tls}\"\n"
-    );
-    scratch.file("far.toml", &text);
-    let client = start(&mut weir(&scratch, "serve far.toml"));
-    upgrade(&scratch);
-    let mut writer = Raw::open(&ListenAddress::Unix(far.into()), "far").unwrap();
-    let data = vec![5; MIB as usize];
-    for n in 0..4 {
-        writer.write(n, n * MIB, &data).unwrap();
-    }
-    // The limit delays the other three.
-    writer.answer().unwrap().1.unwrap();
-    // All processes receive the signal, as from a service manager.
-    let old = Pid::from_child(&server.child);
-    for process in [old, last_child(old)] {
-        kill_process(process, Signal::TERM).unwrap();
-    }
-    for _ in 0..3 {
-        writer.answer().unwrap().1.unwrap();
-    }
-    server.end();
-    client.end();
 }
 
 /// Returns the only child of a process.
