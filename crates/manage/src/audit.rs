@@ -183,8 +183,8 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
     checked.map_err(|error| cannot_open(path, &error))
 }
 
-/// Checks that a file that this process creates in a directory could be opened again. In a directory
-/// that several users can change, only the files of the directory's owner can be.
+/// Checks that a file that this process creates in a directory could be opened again. In a
+/// directory that several users can change, only the files of the directory's owner can be.
 fn check_directory(directory: &Dir) -> io::Result<()> {
     let (owner, expected) = (directory.owner().0, rustix::process::geteuid().as_raw());
     if directory.is_trusted() || owner == expected {

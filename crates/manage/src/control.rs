@@ -312,9 +312,10 @@ impl ChangeControl {
         self.make("reload", how, |inner| inner.reload(how))
     }
 
-    /// Hands the server over to a process that `start` starts. Nothing can be changed meanwhile, and
-    /// nothing after a success. The audit file has a record of the beginning, and one of a failure.
-    /// A success cannot be recorded, because the audit file belongs to the successor by then.
+    /// Hands the server over to a process that `start` starts. Nothing can be changed meanwhile,
+    /// and nothing after a success. The audit file has a record of the beginning, and one of a
+    /// failure. A success cannot be recorded, because the audit file belongs to the successor by
+    /// then.
     pub(crate) fn upgrade(
         &self,
         by: &str,

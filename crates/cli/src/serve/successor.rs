@@ -21,8 +21,8 @@ use weir_serve::{Successor, UpgradeError};
 /// The time for the management interface to send its last responses, and for everything that sends
 /// signals to learn of the successor. The listening sockets belong to the successor by then.
 const RESPONSES: Duration = Duration::from_millis(200);
-/// The time for relays to end after a signal to end the server. The server removes its block devices
-/// and completes its requests, and relays send the last replies, in up to 5 s each.
+/// The time for relays to end after a signal to end the server. The server removes its block
+/// devices and completes its requests, and relays send the last replies, in up to 5 s each.
 const LAST_RELAYS: Duration = Duration::from_secs(20);
 /// The interval in which the end of relays and of other processes is checked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -254,8 +254,8 @@ pub(super) fn linger(
     }
 }
 
-/// Passes on the signals for the server that have arrived during the upgrade, or arrive before their
-/// senders have learnt of the successor.
+/// Passes on the signals for the server that have arrived during the upgrade, or arrive before
+/// their senders have learnt of the successor.
 fn pass_on_pending(
     signals: &SignalWatch,
     succession: &Succession,

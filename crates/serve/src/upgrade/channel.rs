@@ -15,8 +15,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg,
 };
 
+use super::interrupt::UpgradeInterrupt;
 use super::record::UpgradeMessage;
-use super::successor::UpgradeInterrupt;
 
 /// The length of the beginning of a message in bytes.
 const HEAD: usize = 24;
@@ -130,9 +130,9 @@ impl UpgradeChannel {
 
     /// Receives a message.
     ///
-    /// # Errors
-    /// Returns `TimedOut` after the time limit, `Interrupted` after an interrupt, `UnexpectedEof` if
-    /// the other process has ended, `InvalidData` if it sent nonsense, or the error of the socket.
+    /// # Errors Returns `TimedOut` after the time limit, `Interrupted` after an interrupt,
+    /// `UnexpectedEof` if the other process has ended, `InvalidData` if it sent nonsense, or the
+    /// error of the socket.
     pub(crate) fn receive(&self) -> io::Result<Received> {
         let mut head = [0; HEAD];
         let mut descriptors = Vec::new();

@@ -12,13 +12,15 @@
 //! `server/take_over.rs` are the two sides.
 
 mod channel;
+mod interrupt;
 mod record;
 mod successor;
 
 pub(crate) use channel::{Received, UpgradeChannel};
+pub use interrupt::UpgradeInterrupt;
 pub use record::ConfigSource;
 pub(crate) use record::{
     Beginning, ClientRecord, DebtRecord, Debtor, FORMAT, FrontRecord, FrontState, InflightRecord,
     NbdRecord, RegionRecord, UpgradeMessage, VhostRecord, VirtqueueRecord,
 };
-pub use successor::{Predecessor, Successor, UpgradeInterrupt};
+pub use successor::{Predecessor, Successor};

@@ -2,14 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::EventfdFlags;
-
 use super::channel::UpgradeChannel;
+use super::interrupt::UpgradeInterrupt;
 
 /// The variable of the environment that tells a server that its standard input is the channel to a
 /// predecessor.
@@ -17,33 +15,6 @@ const VARIABLE: &str = "WEIR_UPGRADE";
 
 /// The time limit of the predecessor for telling everybody. It has nothing else to do.
 const RELEASE: Duration = Duration::from_secs(5);
-
-/// A switch that ends the preparation of every upgrade from then on. A server that is to end does
-/// not wait for a program that does not respond.
-#[derive(Clone, Debug)]
-pub struct UpgradeInterrupt(Arc<OwnedFd>);
-
-impl UpgradeInterrupt {
-    /// Creates a switch that does not interrupt yet.
-    ///
-    /// # Errors
-    /// Returns the error of eventfd(2).
-    pub fn new() -> io::Result<Self> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        Ok(Self(Arc::new(rustix::event::eventfd(0, flags)?)))
-    }
-
-    /// Interrupts the preparation. An upgrade whose clients are already being handed over
-    /// continues.
-    pub fn interrupt(&self) {
-        // A write fails only if the counter would overflow (eventfd(2)).
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
-    }
-
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
 
 /// A process that is to take over from this one.
 #[derive(Debug)]
