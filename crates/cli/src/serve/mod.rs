@@ -279,7 +279,7 @@ fn start(command: &str, server: &LiveServer) -> Result<RunningCommand, Failure> 
 enum ServerEnd {
     /// A signal or the end of the command ends the server.
     Stopped,
-    /// This process has taken over.
+    /// Another process, with this number, has taken over.
     HandedOver(Pid),
 }
 

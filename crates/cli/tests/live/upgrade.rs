@@ -366,6 +366,9 @@ fn a_refused_process_warns_of_no_lost_data() {
     scratch.file("weir.toml", &text);
     // The server creates the file of the token.
     let server = serve(&scratch);
+    wait("it serves the management interface", || {
+        server.says("serving the management interface")
+    });
     scratch.file("token", "short");
     let said = run(&scratch, "ctl --socket weir.sock upgrade").ended(1);
     assert!(said.err.contains("serves on"), "{}", said.err);
