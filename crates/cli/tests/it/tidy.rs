@@ -106,7 +106,7 @@ const fn budget(name: &'static str, counts: [usize; 5]) -> CrateBudget {
 
 /// Crates by name.
 const BUDGETS: [CrateBudget; 15] = [
-    budget("cli", [29_482, 13_345, 0, 0, 0]),
+    budget("cli", [29_485, 13_345, 0, 0, 0]),
     budget("config", [24_009, 18_190, 0, 0, 0]),
     budget("core", [40_256, 23_527, 7, 0, 1]),
     budget("csi", [3_381, 2_803, 0, 0, 0]),
