@@ -130,9 +130,9 @@ impl UpgradeChannel {
 
     /// Receives a message.
     ///
-    /// # Errors Returns `TimedOut` after the time limit, `Interrupted` after an interrupt,
-    /// `UnexpectedEof` if the other process has ended, `InvalidData` if it sent nonsense, or the
-    /// error of the socket.
+    /// # Errors
+    /// Returns `TimedOut` after the time limit, `Interrupted` after an interrupt, `UnexpectedEof`
+    /// if the other process has ended, `InvalidData` if it sent nonsense, or the socket's error.
     pub(crate) fn receive(&self) -> io::Result<Received> {
         let mut head = [0; HEAD];
         let mut descriptors = Vec::new();
